@@ -1,0 +1,1 @@
+"""One module per scenario family; each has `TITLE`, `PROJECT` (folder name) and `play(r)`."""

@@ -1,0 +1,3 @@
+"""Measure what context compaction loses."""
+
+__version__ = "0.1.0"
