@@ -6,7 +6,7 @@ All records are frozen: a strategy, an agent or a measure gets them, none can ch
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -235,6 +235,7 @@ class Score:
 class Agent(Protocol):
     name: str
     version: str
+    label: str  # how tables call it
 
     def answer(self, context: Sequence[Message], question: Question) -> Answer: ...
 
@@ -257,4 +258,3 @@ class Estimate:
     ci: tuple[float, float] | None
     n: int
     clusters: int
-    by_cluster: Mapping[str, float] = field(default_factory=dict)

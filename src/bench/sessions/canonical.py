@@ -9,11 +9,12 @@ from __future__ import annotations
 import gzip
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 
-from bench.types import Message, Session
+from bench.sessions.document import Document, clean, clean_value
+from bench.types import BenchError, Message, RecordedCompaction, Role, Session, Source, ToolCall, Usage
 
 SCHEMA = 1
 
@@ -67,3 +68,72 @@ def write(session: Session, path: Path) -> None:
     """Write `session` to `path`, gzip-compressed when it ends in `.gz` (no time or name inside, so bytes repeat)."""
     data = dumps(session)
     path.write_bytes(gzip.compress(data, 9, mtime=0) if path.suffix == ".gz" else data)
+
+
+class Reader:
+    """The canonical form itself."""
+
+    name = "canonical"
+    version = "1"
+    description = "JSON lines, header line first, then one message a line"
+
+    def missing(self, document: Document) -> str:
+        first = document.records[0]
+        if isinstance(first, dict) and first.get("type") == "session" and "schema" in first:
+            return ""
+        return 'no header line {"type": "session", "schema": 1, ...}'
+
+    def read(self, document: Document) -> list[Session]:
+        header = document.records[0]
+        if header["schema"] != SCHEMA:
+            raise BenchError(f"{document.path} is canonical schema {header['schema']}; this version reads {SCHEMA}")
+        problems = list(document.problems)
+        messages = []
+        for line, record in zip(document.lines[1:], document.records[1:]):
+            try:
+                messages.append(message_from_record(record, problems))
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                problems.append(f"line {line} is not a canonical message ({type(error).__name__}: {error})")
+        session = Session(
+            id=str(header.get("session_id") or document.name),
+            messages=tuple(messages),
+            source=Source(self.name, str(document.path), document.sha256),
+            project=header.get("project") or "",
+            cwd=header.get("cwd") or "",
+            model=header.get("model") or "",
+            compactions=tuple(RecordedCompaction(**item) for item in header.get("compactions") or ()),
+            problems=tuple(problems),
+        )
+        return [session]
+
+
+def message_from_record(record: Mapping[str, Any], problems: list[str]) -> Message:
+    """A message from its canonical record; what is wrong with its text is added to `problems`."""
+    if record["role"] not in get_args(Role):
+        raise ValueError(f"unknown role {record['role']!r}")
+    usage = record.get("usage")
+    return Message(
+        role=record["role"],
+        text=clean(record.get("text"), problems),
+        calls=tuple(
+            ToolCall(str(c["id"]), str(c["name"]), parsed_arguments(c["arguments"], problems)) for c in record.get("calls") or ()
+        ),
+        call_id=record.get("call_id"),
+        is_error=bool(record.get("is_error")),
+        thinking=clean(record.get("thinking"), problems),
+        images=int(record.get("images") or 0),
+        id=str(record.get("id") or ""),
+        at=record.get("at"),
+        usage=Usage(**usage) if usage else None,
+    )
+
+
+def parsed_arguments(arguments: Any, problems: list[str]) -> Mapping[str, Any] | str:
+    """A call's arguments as a dict; text that is no JSON object stays text, whole."""
+    if isinstance(arguments, str):
+        try:
+            value = orjson.loads(arguments)
+        except orjson.JSONDecodeError:
+            return clean(arguments, problems)
+        return clean_value(value, problems) if isinstance(value, dict) else arguments
+    return clean_value(arguments, problems) if isinstance(arguments, dict) else clean(arguments, problems)

@@ -1,0 +1,1 @@
+"""Finished runs as tables. Nothing here computes a measure: it reads summaries."""

@@ -1,0 +1,92 @@
+"""Summaries side by side: for the terminal, and as Markdown for documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench.stats import MIN_CLUSTERS
+
+Summary = Mapping[str, Any]
+
+_COLUMNS = (
+    ("survival", "survival"), ("recall", "recall"), ("retention", "retention"), ("token reduction", "token_reduction"),
+    ("messages kept", "message_preservation"), ("efficiency", "efficiency"), ("tail kept", "tail_kept"),
+)  # fmt: skip
+
+
+def estimate(value: Mapping[str, Any]) -> str:
+    """`0.61 [0.57, 0.65]`; a dash when there is no value, and the value alone when it is one for all clusters."""
+    if value["value"] is None:
+        return "–"
+    text = f"{value['value']:.2f}"
+    if value["ci"] is None:
+        return text
+    low, high = value["ci"]
+    return text if high - low < 0.005 else f"{text} [{low:.2f}, {high:.2f}]"
+
+
+def rows(summaries: Sequence[Summary]) -> tuple[list[str], list[list[str]]]:
+    """(headings, a row for each run): strategy, its metrics, validity by provider, outcomes."""
+    headings = ["strategy", *(heading for heading, _ in _COLUMNS), "valid openai/anthropic/gemini", "outcomes"]
+    body = []
+    for s in summaries:
+        valid = "/".join(f"{s['structure'][p]['value']:.2f}" for p in ("openai", "anthropic", "gemini"))
+        outcomes = " ".join(f"{count} {name}" for name, count in s["outcomes"].items() if count)
+        body.append([title(s), *(estimate(s["metrics"][name]) for _, name in _COLUMNS), valid, outcomes])
+    return headings, body
+
+
+def title(summary: Summary) -> str:
+    """The strategy's name, with the parameters that set it apart from its defaults left to the header."""
+    strategy = summary["strategy"]
+    return f"{strategy['name']} (faithful)" if strategy.get("faithful") else strategy["name"]
+
+
+def session_rows(summary: Summary) -> tuple[list[str], list[list[str]]]:
+    """A row for each session, for a corpus too small for an interval."""
+    headings = ["session", "cuts", "probes", "survival", "recall", "ceiling", "floor", "token reduction"]
+    body = []
+    for name, row in summary["by_session"].items():
+        values = (row[h.replace(" ", "_")] for h in headings[3:])
+        body.append([name, str(row["cuts"]), str(row["probes"]), *("–" if v is None else f"{v:.2f}" for v in values)])
+    return headings, body
+
+
+def category_rows(summary: Summary) -> tuple[list[str], list[list[str]]]:
+    headings = ["category", "probes", "survival", "recall", "ceiling", "floor", "answers"]
+    body = []
+    for name, row in summary["by_category"].items():
+        answers = ", ".join(f"{outcome} {count}" for outcome, count in row["outcomes"].items())
+        body.append([name, str(row["recall"]["n"]), *(estimate(row[k]) for k in ("survival", "recall", "ceiling", "floor")), answers])
+    return headings, body
+
+
+def caption(summary: Summary) -> str:
+    """What the figures of a table rest on: n, clusters, who answered, controls, and whether the run is valid."""
+    controls = ", ".join(f"{name} {'–' if value is None else format(value, '.3f')}" for name, value in summary["controls"].items())
+    split = {"all": "bundled sessions, tuning and held-out", None: "own sessions"}.get(summary["split"], f"bundled sessions, {summary['split']} half")
+    text = (
+        f"{split}: {summary['sessions']} sessions in {summary['clusters']} clusters, {summary['cuts']} cuts, {summary['probes']} probes; "
+        f"agent {summary['agent_label']}; tokens {summary['tokenizer']}. "
+        "Means over categories with 95 % intervals over clusters (t, G-1; retention: bootstrap). "
+        f"Controls: {controls}."
+    )
+    if not summary["valid"]:
+        text += f" INVALID: {'; '.join(summary['invalid_because'])}."
+    return text
+
+
+def mismatch(summaries: Sequence[Summary]) -> str:
+    """A sentence when the runs were not asked the same questions, else an empty string."""
+    banks = {s["bank_sha256"] for s in summaries}
+    return "" if len(banks) < 2 else "These runs were asked different probes: their figures cannot be compared."
+
+
+def small(summary: Summary) -> bool:
+    return summary["clusters"] < MIN_CLUSTERS
+
+
+def markdown(headings: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(headings)} |", f"|{'---|' * len(headings)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in body)])

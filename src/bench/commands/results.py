@@ -1,0 +1,77 @@
+"""What a finished run prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.analysis import table
+from bench.commands.screen import console, print_table
+from bench.experiment.store import Run
+from bench.probes.soundness import PREDICATES
+
+NOTES_SHOWN = 8
+
+
+def print_runs(runs: Sequence[Run]) -> None:
+    """The funnel and the notes once, then one table of all runs; for one run its categories too."""
+    first = runs[0]
+    summaries = [run.summary for run in runs]
+    _print_notes(first)
+    _print_funnel(first)
+    if len(runs) == 1:
+        print_table(*table.category_rows(summaries[0]), heading=f"\n{table.title(summaries[0])} by category")
+        _print_squares(summaries[0])
+    sentence = table.mismatch(summaries)
+    if table.small(summaries[0]):
+        for summary in summaries:
+            print_table(*table.session_rows(summary), heading=f"\n{table.title(summary)}: too few clusters for an average, so each session")
+    else:
+        print_table(*table.rows(summaries), heading="\nWhat each strategy keeps" if len(runs) > 1 else f"\n{table.title(summaries[0])}")
+    out = console()
+    out.print("\n" + table.caption(summaries[0]), markup=False)
+    for summary in summaries[1:]:
+        if not summary["valid"]:
+            out.print(f"{table.title(summary)} INVALID: {'; '.join(summary['invalid_because'])}.", markup=False)
+    if sentence:
+        out.print(sentence, markup=False)
+    for run, summary in zip(runs, summaries):
+        errors = summary["errors"]
+        if any(errors.values()):
+            out.print(f"{table.title(summary)}: {errors['strategy']} failed compactions, {errors['infrastructure']} failed answers", markup=False)
+        if summary["per_protocol"]:
+            parts = ", ".join(f"{name} {table.estimate(value)}" for name, value in summary["per_protocol"].items())
+            out.print(f"{table.title(summary)} without cuts that failed or fell back: {parts}", markup=False)
+    for run in runs:
+        out.print(f"{run.folder}", markup=False)
+
+
+def exceeded(run: Run) -> bool:
+    """Whether more cells failed than the run's `fail_on_error` allows."""
+    summary, allowed = run.summary, run.header["config"]["fail_on_error"]
+    failed = sum(summary["errors"].values())
+    return failed > (allowed if allowed >= 1 or allowed == 0 else allowed * max(1, summary["cuts"]))
+
+
+def _print_notes(run: Run) -> None:
+    notes = run.header["notes"]
+    out = console()
+    for note in notes[:NOTES_SHOWN]:
+        out.print(f"note: {note}", markup=False)
+    if len(notes) > NOTES_SHOWN:
+        out.print(f"note: {len(notes) - NOTES_SHOWN} more in {run.folder / 'header.json'}", markup=False)
+
+
+def _print_funnel(run: Run) -> None:
+    headings = ["category", "candidates", *(f"-{name}" for name in PREDICATES), "sound", "kept"]
+    keys = ["candidates", *PREDICATES, "sound", "kept"]
+    body = [[name, *(str(counts[key]) for key in keys)] for name, counts in run.header["funnel"].items()]
+    print_table(headings, body, heading="Probes: from candidates to kept, and how many each predicate took away")
+
+
+def _print_squares(summary: table.Summary) -> None:
+    squares = summary["survival_by_recall"]
+    body = [[f"evidence {name}", str(row["right"]), str(row["wrong"])] for name, row in squares.items()]
+    gap = summary["use_gap"]
+    print_table(["free-form probes", "answered right", "not"], body, heading="\nSurvival x recall")
+    if gap is not None:
+        console().print(f"use gap {gap:.3f} (ceiling minus recall where the evidence is there)", markup=False)

@@ -1,0 +1,136 @@
+"""`run`: Hydra composes the configuration, the experiment does the work, a table closes it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.paths import config_dir
+from bench.types import BenchError
+
+HELP = """\
+usage: python -m bench run [-m] [key=value ...]
+
+Runs a strategy over recorded sessions and reports what it loses. The same command again goes on where it stopped.
+
+  python -m bench run strategy=prune
+  python -m bench run -m strategy=none,reset,oldest,middle,trim_tools,prune
+  python -m bench run strategy=prune sessions.path=~/.claude/projects/my-app
+  python -m bench run strategy=custom strategy.target=my_compactor.py:compact
+
+keys
+  strategy=NAME               none, reset, oldest, middle, trim_tools, prune, custom; strategy.KEY=VALUE sets a parameter
+  sessions.path=PATH          file, folder or glob of recorded sessions; default: the bundled ones
+  sessions.format=NAME        canonical, claude_code, anthropic, openai; default: by content
+  sessions.split=NAME         of the bundled families: all, tuning, held_out
+  replay.number=N             cuts a session (5), replay.target_ratio=X share of tokens to keep (0.5)
+  agent=NAME                  reader (default), oracle (calibration only), scripted
+  executor.workers=N          processes (1)
+  overwrite=WORD              only-missing (default), always, never
+  results_dir=PATH            default results/runs
+  seed=N, tokenizer=NAME, fail_on_error=N
+
+options
+  -m, --multirun              run every combination of comma-separated values, then one table of all
+  --cfg job                   print the composed configuration and stop
+  --config-dir DIR            a folder with YAML files of your own
+  --hydra-help                what Hydra itself takes
+
+exit codes: 0 done, 1 done with more failed cells than fail_on_error, 2 usage or set-up
+"""
+
+_FREE_TEXT = ("sessions.path", "results_dir", "strategy.target")
+_PLAIN = re.compile(r"[\w./:@%+*?-]*\Z")
+
+
+def main(arguments: Sequence[str]) -> int:
+    if set(arguments) & {"-h", "--help"}:
+        print(HELP, end="")
+        return 0
+    return with_hydra("run", arguments, _job, _finish)
+
+
+def with_hydra(
+    command: str, arguments: Sequence[str], job: Callable[[dict[str, Any]], Any], finish: Callable[[list[Any]], int]
+) -> int:
+    """Compose the configuration of `arguments` with Hydra, call `job` on each, then `finish` on what they returned.
+
+    A job's BenchError is printed when it happens, lets the other jobs of a multirun finish, and makes the exit code 2.
+    """
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # errors come to us as exceptions, to be said in one sentence
+    import hydra
+    import yaml
+    from hydra.errors import HydraException
+    from omegaconf import DictConfig, OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    done: list[Any] = []
+    failed: list[str] = []
+
+    @hydra.main(version_base="1.3", config_path=str(config_dir()), config_name="run")
+    def composed(config: DictConfig) -> None:
+        try:
+            done.append(job(OmegaConf.to_container(config, resolve=True, throw_on_missing=True)))
+        except BenchError as error:
+            failed.append(str(error))
+
+    sys.argv = [f"python -m bench {command}", *_arranged(arguments)]
+    try:
+        composed()
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
+        raise BenchError(_sentence(error)) from None
+    for sentence in dict.fromkeys(failed):
+        print(f"error: {sentence}", file=sys.stderr)
+    code = finish(done) if done else 0
+    return 2 if failed else code
+
+
+def _arranged(arguments: Sequence[str]) -> list[str]:
+    """Flags first (Hydra 1.3 refuses them after the first override), and free text quoted for Hydra's grammar."""
+    flags, overrides, takes_value = [], [], False
+    for argument in arguments:
+        if takes_value or argument.startswith("-"):
+            flags.append(argument)
+            takes_value = argument in ("--cfg", "-c", "--config-dir", "-cd", "--config-name", "-cn", "--config-path", "-cp", "--package", "-p")
+        else:
+            overrides.append(_quoted(argument))
+    return flags + overrides
+
+
+def _quoted(override: str) -> str:
+    key, sign, value = override.partition("=")
+    if key not in _FREE_TEXT or not sign or _PLAIN.match(value) or value[:1] in "'\"":
+        return override
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"{key}='{escaped}'"
+
+
+def _sentence(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and "full_key" not in line and "object_type" not in line]
+    return "; ".join(lines) or type(error).__name__
+
+
+def _job(values: dict[str, Any]) -> Path:
+    from bench.commands.screen import reporter
+    from bench.config import validate
+    from bench.experiment import plan, runner
+
+    values.pop("experiment", None)
+    config = validate(values)
+    with reporter() as report:
+        made = plan.make(config, report.stage)
+        report.stage(f"{made.strategy.name}")
+        return runner.run(made, report.cells)
+
+
+def _finish(folders: list[Path]) -> int:
+    from bench.commands.results import exceeded, print_runs
+    from bench.experiment.store import Run
+
+    runs = [Run(folder) for folder in dict.fromkeys(folders)]
+    print_runs(runs)
+    return int(any(exceeded(run) for run in runs))

@@ -1,0 +1,103 @@
+"""What a run will do: its sessions, cuts and frozen probes, and the name that says what it is."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import orjson
+
+from bench import grading
+from bench.agents import make as make_agent
+from bench.config import RunConfig
+from bench.probes.bank import Bank, build
+from bench.registry import PROBES
+from bench.replay import Cuts
+from bench.sessions import load
+from bench.strategies import make as make_strategy
+from bench.tokens import TokenCounter, counter
+from bench.types import Agent, BenchError, Cut, Session, Strategy
+
+SCHEMA = 1  # of the files of a run
+MEASURES_VERSION = "1"
+
+
+@dataclass
+class Plan:
+    """Everything a run needs. `notes` are sentences for the user: files left out, sessions too short, short categories."""
+
+    config: RunConfig
+    run_id: str
+    strategy: Strategy
+    agent: Agent
+    counter: TokenCounter
+    sessions: list[Session]
+    cuts: list[Cut]
+    bank: Bank
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return _versions(self.strategy, self.agent)
+
+    @property
+    def families(self) -> int:
+        return len({cut.session.cluster for cut in self.cuts})
+
+
+_BANKS: dict[str, tuple[list[Session], list[Cut], Bank, list[str]]] = {}  # the jobs of one multirun share their probes
+
+
+def make(config: RunConfig, progress: Callable[[str], None] = lambda text: None) -> Plan:
+    """Resolve names, load the sessions, cut them, and freeze the probes. Set-up errors are BenchErrors."""
+    tokens = counter(config.tokenizer)
+    strategy = make_strategy(config.strategy.name, config.strategy.parameters)
+    agent = make_agent(config.agent.name, config.agent.parameters)
+    for name in config.probes.categories:
+        PROBES.get(name)
+    key = config.model_dump_json(include={"sessions", "replay", "probes", "seed", "tokenizer"})
+    if key not in _BANKS:
+        _BANKS.clear()
+        _BANKS[key] = _prepare(config, tokens, progress)
+    sessions, cuts, bank, notes = _BANKS[key]
+    identity = {
+        "schema": SCHEMA,
+        "config": config.identity(),
+        "versions": _versions(strategy, agent),
+        "sessions": [(s.id, s.source.sha256) for s in sessions],
+        "bank": bank.sha256,
+    }
+    digest = hashlib.sha256(orjson.dumps(identity, option=orjson.OPT_SORT_KEYS)).hexdigest()[:10]
+    return Plan(config, f"{strategy.name}-{agent.name}-{digest}", strategy, agent, tokens, sessions, cuts, bank, list(notes))
+
+
+def _versions(strategy: Strategy, agent: Agent) -> dict[str, str]:
+    return {
+        "strategy": strategy.version, "agent": agent.version, "grader": grading.VERSION, "measures": MEASURES_VERSION,
+        **{f"probes.{name}": PROBES.get(name).version for name in PROBES.names()},
+    }  # fmt: skip
+
+
+def _prepare(
+    config: RunConfig, tokens: TokenCounter, progress: Callable[[str], None]
+) -> tuple[list[Session], list[Cut], Bank, list[str]]:
+    progress("reading sessions")
+    place = config.sessions
+    loaded = load(place.path, format=place.format, split=place.split)
+    sessions, notes = loaded.sessions[: place.limit], [f"left out: {sentence}" for sentence in loaded.left_out]
+    replay = Cuts(config.replay.number, config.replay.first, config.replay.last, config.replay.tail)
+    cuts: list[Cut] = []
+    for session in sessions:
+        made, shortage = replay.of(session, tokens)
+        cuts += made
+        notes += [shortage] if shortage else []
+        notes += [f"{session.id}: {problem}" for problem in session.problems]
+    if not cuts:
+        raise BenchError(f"no session of {place.path or 'the bundled ones'} can be cut: {notes[0] if notes else 'there is none'}")
+    others = load().sessions if place.path else []
+    bank = build(cuts, others, tokens, config.probes.categories, config.seed, lambda cut: progress(f"probes for {cut}"))
+    if not any(bank.probes.values()):
+        raise BenchError(f"no probe can be made from {place.path or 'the bundled sessions'}: {bank.shortages[:1] or 'nothing to ask about'}")
+    notes += bank.shortages
+    return sessions, cuts, bank, notes

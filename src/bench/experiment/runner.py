@@ -1,0 +1,199 @@
+"""Executes a plan: one compaction for each cut, then every probe in every arm, each in a fork of its context."""
+
+from __future__ import annotations
+
+import random
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from bench import __version__
+from bench.config import RunConfig
+from bench.experiment import plan as planning
+from bench.experiment.plan import SCHEMA, Plan
+from bench.experiment.store import Run, Store, context_objects
+from bench.experiment.summary import FORCED, summarise
+from bench.grading import RuleGrader
+from bench.measures.structure import violations
+from bench.measures.survival import Remains, remainder
+from bench.turns import count_turns
+from bench.types import Answer, ArmName, Compaction, CompactionRequest, Cut, Message, Probe
+
+Progress = Callable[[int, int, int], None]  # cells done, cells in all, cells with an error
+
+
+@dataclass
+class Cell:
+    """One finished cut as it goes to the store."""
+
+    compaction: dict[str, Any]
+    records: list[dict[str, Any]]
+    contexts: list[dict[str, Any]]
+    seconds: float
+
+
+def run(plan: Plan, progress: Progress = lambda done, total, errors: None) -> Path:
+    """Do what the plan's folder does not hold yet, and write its summary. Returns the folder."""
+    folder = Path(plan.config.results_dir).expanduser() / plan.run_id
+    store = Store(folder, plan.config.overwrite)
+    status = "cancelled"
+    try:
+        store.header(header(plan, "started"))
+        store.probes(plan.bank.dumps())
+        todo = [cut for cut in plan.cuts if cut.id not in store.finished]
+        errors, seconds = 0, 0.0
+        progress(len(store.finished), len(plan.cuts), errors)
+        for number, cell in enumerate(_cells(plan, todo), 1):
+            store.cell(cell.compaction, cell.records, cell.contexts)
+            errors += cell.compaction["outcome"] == "failed" or any(r["status"] == "error" for r in cell.records)
+            seconds += cell.seconds
+            progress(len(plan.cuts) - len(todo) + number, len(plan.cuts), errors)
+        store.sync()
+        finished = Run(folder)
+        status = "success"
+        store.summary(summarise(header(plan, status), finished.compactions, finished.records, plan.bank, seconds))
+    except Exception:
+        status = "error"
+        raise
+    finally:
+        store.header(header(plan, status))
+        store.close()
+    return folder
+
+
+def header(plan: Plan, status: str) -> dict[str, Any]:
+    """What the run is. Nothing in it is secret: keys are read from the environment only and never come here."""
+    return {
+        "schema": SCHEMA,
+        "run_id": plan.run_id,
+        "status": status,
+        "updated": datetime.now(UTC).isoformat(timespec="seconds"),
+        "bench": __version__,
+        "strategy": {"name": plan.strategy.name, "version": plan.strategy.version, **plan.config.strategy.parameters},
+        "agent": {"name": plan.agent.name, "label": plan.agent.label, "version": plan.agent.version},
+        "model": None,
+        "tokenizer": plan.counter.name,
+        "config": plan.config.model_dump(),
+        "versions": plan.versions,
+        "bank_sha256": plan.bank.sha256,
+        "funnel": {name: dict(counts) for name, counts in plan.bank.funnel.items()},
+        "sessions": [
+            {"id": s.id, "cluster": s.cluster, "format": s.source.format, "path": s.source.path, "sha256": s.source.sha256,
+             "messages": len(s.messages), "tokens": plan.counter.messages(s.messages), "problems": len(s.problems)}
+            for s in plan.sessions
+        ],
+        "cuts": len(plan.cuts),
+        "notes": plan.notes,
+    }  # fmt: skip
+
+
+def _cells(plan: Plan, cuts: Sequence[Cut]) -> Iterator[Cell]:
+    """Finished cells in the order of `cuts`, whatever the number of processes."""
+    workers = min(plan.config.executor.workers, len(cuts))
+    if workers <= 1:
+        yield from (execute(plan, cut) for cut in cuts)
+        return
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_prepare_worker, initargs=(plan.config,)) as pool:
+        try:
+            yield from pool.map(_execute_in_worker, [cut.id for cut in cuts])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+_worker_plan: Plan | None = None
+
+
+def _prepare_worker(config: RunConfig) -> None:
+    global _worker_plan
+    _worker_plan = planning.make(config)
+
+
+def _execute_in_worker(cut_id: str) -> Cell:
+    assert _worker_plan is not None
+    return execute(_worker_plan, next(cut for cut in _worker_plan.cuts if cut.id == cut_id))
+
+
+def execute(plan: Plan, cut: Cut) -> Cell:
+    """One compaction and all its probes. An exception of a strategy or an agent becomes part of the records."""
+    began = time.perf_counter()
+    compaction = compact(plan, cut)
+    probes, placebos = plan.bank.probes.get(cut.id, ()), plan.bank.placebos.get(cut.id, ())
+    if hasattr(plan.agent, "open_book"):
+        plan.agent.open_book({probe.id: probe for probe in (*probes, *placebos)})
+    remains = Remains(remainder(compaction.messages, cut))
+    arms: list[tuple[ArmName, Sequence[Message], Sequence[Probe]]] = [
+        ("full", cut.context, probes),
+        ("floor", (*cut.head, *cut.tail), probes),
+        ("strategy", compaction.messages, probes),
+        ("placebo", compaction.messages, placebos),
+    ]
+    records = [_record(plan, cut, arm, context, probe, remains) for arm, context, asked in arms for probe in asked]
+    before, objects_before = context_objects(cut.context)
+    after, objects_after = context_objects(compaction.messages)
+    line = _compaction_line(plan, cut, compaction) | {"context_before": before, "context_after": after}
+    return Cell(line, records, [*objects_before, *objects_after], time.perf_counter() - began)
+
+
+def compact(plan: Plan, cut: Cut) -> Compaction:
+    """Apply the plan's strategy at a cut; an exception is the outcome `failed`, the context then as it was."""
+    request = CompactionRequest(
+        head=len(cut.head),
+        tail=len(cut.tail),
+        target_tokens=int(plan.config.replay.target_ratio * plan.counter.messages(cut.context)),
+        count=plan.counter.messages,
+        rng=random.Random(f"{plan.config.seed}:{cut.id}:{plan.strategy.name}"),
+    )
+    began = time.perf_counter()
+    try:
+        made = plan.strategy.compact(cut.context, request)
+    except Exception:
+        made = Compaction(cut.context, "failed", error=traceback.format_exc(limit=8))
+    if made.outcome == "applied" and made.messages == cut.context:
+        made = replace(made, outcome="noop", note=made.note or "the strategy returned the context unchanged")
+    return replace(made, seconds=time.perf_counter() - began)
+
+
+def _compaction_line(plan: Plan, cut: Cut, compaction: Compaction) -> dict[str, Any]:
+    before, after = plan.counter.messages(cut.context), plan.counter.messages(compaction.messages)
+    kept = {message.id: message for message in compaction.messages}
+    return {
+        "cut": cut.id, "session": cut.session.id, "cluster": cut.session.cluster, "at": cut.at, "head": len(cut.head), "tail": len(cut.tail),
+        "outcome": compaction.outcome, "note": compaction.note, "error": compaction.error,
+        "tokens_before": before, "tokens_after": after, "tokens_span": plan.counter.messages(cut.span),
+        "turns_before": count_turns(cut.context), "turns_after": count_turns(compaction.messages),
+        "target_tokens": int(plan.config.replay.target_ratio * before),
+        "tail_kept": sum(kept.get(m.id) == m for m in cut.tail) / len(cut.tail),
+        "violations": violations(compaction.messages, cut.context, after, before),
+    }  # fmt: skip
+
+
+_answers: dict[tuple[Any, ...], Answer] = {}  # full and floor arms are the same for every strategy of a multirun
+_ANSWERS_KEPT = 200_000
+
+
+def _record(plan: Plan, cut: Cut, arm: ArmName, context: Sequence[Message], probe: Probe, remains: Remains) -> dict[str, Any]:
+    error = ""
+    key = (plan.config.agent.model_dump_json(), plan.bank.sha256, arm, probe.id)
+    shared = arm in ("full", "floor")
+    answer = _answers.get(key) if shared else None
+    if answer is None:
+        try:
+            answer = plan.agent.answer(context, probe.ask())
+        except Exception:
+            answer, error = Answer(status="error"), traceback.format_exc(limit=8)
+        if shared and len(_answers) < _ANSWERS_KEPT:
+            _answers[key] = answer
+    score = RuleGrader().grade(probe, answer)
+    survives = remains.survives(probe) if arm in ("strategy", "placebo") else None
+    return {
+        "cut": cut.id, "probe": probe.id, "arm": arm, "category": probe.category, "forced": probe.category in FORCED,
+        "survives": survives, "status": answer.status, "answer": list(answer.values), "score": score.value, "outcome": score.outcome,
+        "detail": score.detail, **({"error": error} if error else {}),
+    }  # fmt: skip

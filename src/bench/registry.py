@@ -1,0 +1,94 @@
+"""Names to things: `name -> "package.module:Object"`, imported on first use, so that listing names costs nothing."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from bench.types import BenchError
+
+
+class Registry:
+    """Built-in names, plus those that installed packages add through the entry-point group `group`."""
+
+    def __init__(self, kind: str, group: str, targets: Mapping[str, str]) -> None:
+        self.kind = kind
+        self.group = group
+        self._targets = dict(targets)
+        self._complete = False
+
+    def names(self) -> list[str]:
+        """Every known name: the built-in ones in their order, then those of installed packages by name."""
+        if not self._complete:
+            from importlib.metadata import entry_points
+
+            for entry in sorted(entry_points(group=self.group), key=lambda entry: entry.name):
+                if self._targets.setdefault(entry.name, entry.value) != entry.value:
+                    raise BenchError(f"{self.kind} {entry.name!r} is registered twice: {self._targets[entry.name]} and {entry.value}")
+            self._complete = True
+        return list(self._targets)
+
+    def get(self, name: str) -> Any:
+        """The object registered under `name`; an unknown name is a BenchError that lists what there is."""
+        if name not in self._targets and name not in self.names():
+            close = difflib.get_close_matches(name, self._targets, n=1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise BenchError(f"unknown {self.kind} {name!r}{hint}; there are: {', '.join(self._targets)}")
+        return load_object(self._targets[name])
+
+
+def load_object(target: str) -> Any:
+    """Import `package.module:Object`."""
+    module, _, attribute = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise BenchError(f"cannot import {target!r}: {error}") from error
+
+
+STRATEGIES = Registry(
+    "strategy",
+    "bench.strategies",
+    {
+        "none": "bench.strategies.none:Identity",
+        "reset": "bench.strategies.reset:Reset",
+        "oldest": "bench.strategies.oldest:Oldest",
+        "middle": "bench.strategies.middle:Middle",
+        "trim_tools": "bench.strategies.trim_tools:TrimTools",
+        "prune": "bench.strategies.prune:Prune",
+        "custom": "bench.strategies.custom:Custom",
+    },
+)
+FORMATS = Registry(
+    "session format",
+    "bench.sessions",
+    {
+        "canonical": "bench.sessions.canonical:Reader",
+        "claude_code": "bench.sessions.claude_code:Reader",
+        "anthropic": "bench.sessions.anthropic:Reader",
+        "openai": "bench.sessions.openai:Reader",
+    },
+)
+AGENTS = Registry(
+    "agent",
+    "bench.agents",
+    {
+        "reader": "bench.agents.reader:Reader",
+        "oracle": "bench.agents.oracle:Oracle",
+        "scripted": "bench.agents.scripted:Scripted",
+    },
+)
+PROBES = Registry(
+    "probe category",
+    "bench.probes",
+    {
+        "facts": "bench.probes.facts:Facts",
+        "artifacts": "bench.probes.artifacts:Artifacts",
+        "file_state": "bench.probes.file_state:FileState",
+        "user_messages": "bench.probes.user_messages:UserMessages",
+        "work_done": "bench.probes.work_done:WorkDone",
+        "name_a_word": "bench.probes.name_a_word:NameAWord",
+    },
+)

@@ -1,0 +1,85 @@
+"""Where compaction happens in a session: cuts, and the head, span and tail that each makes of what came before it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.tokens import TokenCounter
+from bench.turns import turns
+from bench.types import Cut, Message, Session
+
+# A root instruction file shown to the agent as a message, as recorders and products head it.
+_INSTRUCTIONS = re.compile(r"\A[^\n]{0,80}\b(AGENTS|CLAUDE|GEMINI|CONVENTIONS|copilot-instructions)\.md\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Cuts at `number` quantiles of a session's tokens between `first` and `last`; the newest `tail` turns are kept.
+
+    The quantiles lie evenly. Each cut stands before an assistant message, never between a call and its result, at the
+    free place nearest to its quantile; the tail is moved back until it begins with an assistant message.
+    """
+
+    number: int = 5
+    first: float = 0.35
+    last: float = 0.90
+    tail: int = 6
+
+    def of(self, session: Session, counter: TokenCounter) -> tuple[list[Cut], str]:
+        """The cuts in order, and a sentence when there are fewer than asked for."""
+        messages = session.messages
+        head_end = head_length(messages)
+        total = counter.messages(messages)
+        places: list[tuple[float, int, int]] = []
+        for at, share in _places(messages, counter, total):
+            if self.first <= share <= self.last:
+                tail_start = tail_index(messages[:at], head_end, self.tail)
+                if tail_start > head_end:
+                    places.append((share, at, tail_start))
+        chosen: dict[int, tuple[float, int, int]] = {}
+        step = (self.last - self.first) / (self.number - 1) if self.number > 1 else 0.0
+        for quantile in (self.first + step * n for n in range(self.number)):
+            free = [place for place in places if place[1] not in chosen]
+            if free:
+                place = min(free, key=lambda p: (abs(p[0] - quantile), p[1]))
+                chosen[place[1]] = place
+        cuts = [
+            Cut(session, number, at, head_end, tail_start) for number, (_, at, tail_start) in enumerate(sorted(chosen.values(), key=lambda p: p[1]), 1)
+        ]
+        if len(cuts) == self.number:
+            return cuts, ""
+        what = f"{len(cuts)} of {self.number} cuts" if cuts else "no cut"
+        return cuts, f"{session.id}: {what} ({len(messages)} messages): too few places before an assistant message with something to compact"
+
+
+def head_length(messages: Sequence[Message]) -> int:
+    """Number of pinned messages: system messages at the start, and a root instruction file shown as a user message."""
+    end = 0
+    while end < len(messages) and messages[end].role == "system":
+        end += 1
+    if end + 1 < len(messages) and messages[end].role == "user" and _INSTRUCTIONS.match(messages[end].text):
+        end += 1
+    return end
+
+
+def tail_index(context: Sequence[Message], head_end: int, tail: int) -> int:
+    """Where the tail starts: at the newest `tail` turns, moved back to an assistant message."""
+    after_head = turns(context[head_end:])
+    number = max(0, len(after_head) - tail)
+    while number and context[head_end + after_head[number].start].role != "assistant":
+        number -= 1
+    return head_end + after_head[number].start if after_head else head_end
+
+
+def _places(messages: Sequence[Message], counter: TokenCounter, total: int) -> list[tuple[int, float]]:
+    """(index, share of all tokens before it) of every place before an assistant message with no call open across it."""
+    last_result = {m.call_id: index for index, m in enumerate(messages) if m.role == "tool"}
+    places, tokens, open_until = [], 0, -1
+    for index, message in enumerate(messages):
+        if index and message.role == "assistant" and open_until < index:
+            places.append((index, tokens / total))
+        tokens += counter.message(message)
+        open_until = max([open_until, *(last_result.get(call.id, -1) for call in message.calls)])
+    return places

@@ -1,0 +1,145 @@
+"""Recorded sessions: find the files, know each by its content, read it, and say what was wrong with it."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from bench.paths import data_dir
+from bench.registry import FORMATS
+from bench.sessions.document import Document, open_document
+from bench.types import BenchError, Message, Session
+
+
+@dataclass
+class Loaded:
+    """`sessions` in path order; `left_out` are sentences about files and copies that were not used."""
+
+    sessions: list[Session] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+
+def load(path: str | Path | None = None, *, format: str | None = None, split: str = "all") -> Loaded:
+    """Load sessions from a file, a folder or a glob; without a path the bundled ones.
+
+    `format` overrides detection. `split` (tuning, held_out, all) selects among the bundled families. In a folder, a
+    file that no reader knows is named in `left_out`; a file named directly is a BenchError, and so is finding none.
+    """
+    if path is None:
+        return _bundled(split)
+    if split != "all":
+        raise BenchError("sessions.split selects among the bundled sessions; it has no meaning with sessions.path")
+    loaded = Loaded()
+    files, in_folder = _files(str(path))
+    for file in files:
+        try:
+            loaded.sessions += _read(file, format)
+        except BenchError as error:
+            if not in_folder:
+                raise
+            loaded.left_out.append(str(error))
+    if not loaded.sessions:
+        reasons = "".join(f"\n  {reason}" for reason in loaded.left_out[:10])
+        raise BenchError(f"no session in {path}{':' if reasons else ''}{reasons}")
+    return _without_copies(loaded)
+
+
+def _bundled(split: str) -> Loaded:
+    families = json.loads((data_dir() / "split.json").read_text())
+    wanted = families["tuning"] + families["held_out"] if split == "all" else families.get(split)
+    if wanted is None:
+        raise BenchError(f"unknown sessions.split {split!r}; there are: all, tuning, held_out")
+    files = sorted((data_dir() / "sessions").glob("*.jsonl.gz"))
+    return Loaded([session for file in files for session in _read(file, "canonical") if session.project in wanted])
+
+
+def _files(path: str) -> tuple[list[Path], bool]:
+    place = Path(path).expanduser()
+    try:
+        if place.is_file():
+            return [place], False
+        if place.is_dir():
+            files = sorted(f for f in place.rglob("*") if f.is_file() and not any(p.startswith(".") for p in f.relative_to(place).parts))
+            if not files:
+                raise BenchError(f"folder {path} holds no file")
+            return files, True
+        matches = sorted(Path(match) for match in glob.glob(str(place), recursive=True))
+    except (OSError, ValueError) as error:
+        raise BenchError(f"cannot look at {path!r}: {error}") from error
+    files = [match for match in matches if match.is_file()]
+    if not files:
+        raise BenchError(f"no file at sessions.path={path}")
+    return files, len(files) > 1
+
+
+def _read(path: Path, format: str | None) -> list[Session]:
+    document = open_document(path)
+    reader = FORMATS.get(format)() if format else _detect(document)
+    if format and (missing := reader.missing(document)):
+        raise BenchError(f"{path} cannot be read as {format}: {missing}")
+    try:
+        sessions = [_checked(session) for session in reader.read(document)]
+    except RecursionError as error:
+        raise BenchError(f"{path} is nested too deeply to be read") from error
+    if not any(session.messages for session in sessions):
+        raise BenchError(f"{path} was read as {reader.name} and holds no message")
+    return sessions
+
+
+def _detect(document: Document):
+    missed = []
+    for name in FORMATS.names():
+        reader = FORMATS.get(name)()
+        missing = reader.missing(document)
+        if not missing:
+            return reader
+        missed.append(f"\n  {name}: {missing}")
+    raise BenchError(f"{document.path} is in no format that is known here:{''.join(missed)}")
+
+
+def _checked(session: Session) -> Session:
+    """Note calls without a result and results without a call; equal problems are counted once."""
+    calls = [call.id for message in session.messages for call in message.calls]
+    results = [message.call_id for message in session.messages if message.role == "tool"]
+    called, answered = set(calls), set(results)
+    problems = list(session.problems)
+    problems += [f"call {call} has no result" for call in calls if call not in answered]
+    problems += [f"a result for {call!r} has no call" for call in results if call not in called]
+    counted = Counter(problems)
+    return replace(session, problems=tuple(text if n == 1 else f"{text} ({n} times)" for text, n in counted.items()))
+
+
+def _without_copies(loaded: Loaded) -> Loaded:
+    """Of growing copies of one session keep the longest; give sessions that only share an id names of their own."""
+    prefixes: dict[str, int] = {}
+    ends: list[str] = []
+    for number, session in enumerate(loaded.sessions):
+        running = hashlib.sha256()
+        for digest in _digests(session.messages):
+            running.update(digest)
+            end = running.hexdigest()
+            longest = prefixes.get(end)
+            if longest is None or len(loaded.sessions[longest].messages) < len(session.messages):
+                prefixes[end] = number
+        ends.append(end if session.messages else "")
+    kept, names = [], Counter()
+    for number, session in enumerate(loaded.sessions):
+        holder = prefixes.get(ends[number], number)
+        if holder != number:
+            other = loaded.sessions[holder]
+            loaded.left_out.append(f"{session.source.path}: {session.id} is the beginning of {other.id} in {other.source.path}")
+            continue
+        names[session.id] += 1
+        kept.append(replace(session, id=f"{session.id}~{names[session.id]}") if names[session.id] > 1 else session)
+    return Loaded(kept, loaded.left_out)
+
+
+def _digests(messages: Sequence[Message]) -> Iterator[bytes]:
+    for message in messages:
+        calls = [(call.name, str(call.arguments)) for call in message.calls]
+        yield hashlib.sha256(f"{message.role}\0{message.text}\0{calls}".encode()).digest()

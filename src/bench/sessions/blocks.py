@@ -1,0 +1,66 @@
+"""Anthropic content blocks to messages; Claude Code and Anthropic Messages histories share them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.sessions.canonical import parsed_arguments
+from bench.sessions.document import clean
+from bench.types import Message, ToolCall
+
+
+def content_text(content: Any, problems: list[str]) -> tuple[str, int]:
+    """Text and number of images of a content value: a string, a list of parts, or nothing."""
+    if not isinstance(content, list):
+        return clean(content, problems), 0
+    texts, images = [], 0
+    for part in content:
+        if isinstance(part, str):
+            texts.append(clean(part, problems))
+        elif not isinstance(part, dict):
+            problems.append(f"a content part is {type(part).__name__}, not an object; kept as text")
+            texts.append(clean(part, problems))
+        elif part.get("type") in ("image", "image_url", "input_image"):
+            images += 1
+        elif isinstance(part.get("text"), str):
+            texts.append(clean(part["text"], problems))
+        else:
+            texts.append(clean({key: value for key, value in part.items() if key != "cache_control"}, problems))
+    return "\n".join(text for text in texts if text.strip()), images
+
+
+def user_messages(content: Any, problems: list[str], at: float | None = None) -> list[Message]:
+    """One recorded user message: a tool message for each result in it, then one user message with what the user said."""
+    if not isinstance(content, list):
+        text = clean(content, problems)
+        return [Message("user", text, at=at)] if text.strip() else []
+    made, said = [], []
+    for block in content:
+        if isinstance(block, dict) and block.get("type") == "tool_result":
+            text, images = content_text(block.get("content"), problems)
+            call_id = str(block.get("tool_use_id") or "")
+            made.append(Message("tool", text, call_id=call_id, is_error=bool(block.get("is_error")), images=images, at=at))
+        else:
+            said.append(block)
+    text, images = content_text(said, problems)
+    if text.strip() or images:
+        made.append(Message("user", text, images=images, at=at))
+    return made
+
+
+def assistant_parts(content: Any, problems: list[str]) -> tuple[str, str, tuple[ToolCall, ...]]:
+    """Text, thinking and calls of one recorded assistant message."""
+    if not isinstance(content, list):
+        text = clean(content, problems)
+        return (text if text.strip() else ""), "", ()
+    said, thinking, calls = [], [], []
+    for block in content:
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind in ("tool_use", "server_tool_use"):
+            arguments = parsed_arguments(block.get("input"), problems)
+            calls.append(ToolCall(str(block.get("id") or ""), str(block.get("name") or ""), arguments))
+        elif kind == "thinking":
+            thinking.append(clean(block.get("thinking"), problems))
+        elif kind != "redacted_thinking":
+            said.append(block)
+    return content_text(said, problems)[0], "\n".join(filter(None, thinking)), tuple(calls)
