@@ -10,7 +10,6 @@ from pathlib import Path
 
 from bench.sessions import canonical
 from bench.types import Session
-
 from recorder import scenarios
 from recorder.recording import Recording
 from recorder.truth import Truth

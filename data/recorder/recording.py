@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.types import Message, Session, Source, ToolCall
-
 from recorder.truth import Truth
 
 START = 1_767_600_000.0  # 2026-01-05 08:00 UTC, the first message of every recording
-DURATION = re.compile(r"(Ran \d+ tests? in |(?:passed|failed|errors?|skipped|warnings?)\b[^\n]*? in )[\d.]+s|((?:real|user|sys)\t\d+m)[\d.]+s")
+DURATION = re.compile(
+    r"(Ran \d+ tests? in |(?:passed|failed|errors?|skipped|warnings?)\b[^\n]*? in )[\d.]+s|((?:real|user|sys)\t\d+m)[\d.]+s"
+)
 OUTPUT_LIMIT = 30_000  # characters of one tool result, as agents cap them
 
 

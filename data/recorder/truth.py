@@ -93,7 +93,10 @@ class Truth:
         need(len(self.constraints) >= 3, f"{len(self.constraints)} constraints, wanted 3")
         for words in self.constraints:
             holders = sum(words in m.text for m in messages)
-            need(holders == 1 and sum(words in text for text in users) == 1, f"constraint not in exactly one user message: {words!r}")
+            need(
+                holders == 1 and sum(words in text for text in users) == 1,
+                f"constraint not in exactly one user message: {words!r}",
+            )
         need(len({first(words) for words in self.constraints}) == len(self.constraints), "two constraints stand in one message")
         need(len(self.decisions) >= 2, f"{len(self.decisions)} decisions, wanted 2")
         for words in (value for item in self.decisions for value in item.values()):
@@ -111,7 +114,9 @@ class Truth:
         need(len(self.used_later) >= 3, f"{len(self.used_later)} things used later, wanted 3")
         for value in self.used_later:
             early = next((n for n, t in enumerate(everything) if value in t), len(messages))
-            last = next((n for n in range(len(messages) - 1, -1, -1) if messages[n].role == "assistant" and value in everything[n]), -1)
+            last = next(
+                (n for n in range(len(messages) - 1, -1, -1) if messages[n].role == "assistant" and value in everything[n]), -1
+            )
             need(early < 0.5 * len(messages) and last >= 0.8 * len(messages), f"not learned early and used late: {value!r}")
         for name in ("created", "modified", "read", "deleted", "renamed"):
             need(bool(getattr(self, name)), f"no file {name}")

@@ -26,7 +26,9 @@ class Registry:
 
             for entry in sorted(entry_points(group=self.group), key=lambda entry: entry.name):
                 if self._targets.setdefault(entry.name, entry.value) != entry.value:
-                    raise BenchError(f"{self.kind} {entry.name!r} is registered twice: {self._targets[entry.name]} and {entry.value}")
+                    raise BenchError(
+                        f"{self.kind} {entry.name!r} is registered twice: {self._targets[entry.name]} and {entry.value}"
+                    )
             self._complete = True
         return list(self._targets)
 

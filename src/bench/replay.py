@@ -46,12 +46,16 @@ class Cuts:
                 place = min(free, key=lambda p: (abs(p[0] - quantile), p[1]))
                 chosen[place[1]] = place
         cuts = [
-            Cut(session, number, at, head_end, tail_start) for number, (_, at, tail_start) in enumerate(sorted(chosen.values(), key=lambda p: p[1]), 1)
+            Cut(session, number, at, head_end, tail_start)
+            for number, (_, at, tail_start) in enumerate(sorted(chosen.values(), key=lambda p: p[1]), 1)
         ]
         if len(cuts) == self.number:
             return cuts, ""
         what = f"{len(cuts)} of {self.number} cuts" if cuts else "no cut"
-        return cuts, f"{session.id}: {what} ({len(messages)} messages): too few places before an assistant message with something to compact"
+        return (
+            cuts,
+            f"{session.id}: {what} ({len(messages)} messages): too few places before an assistant message with something to compact",
+        )
 
 
 def head_length(messages: Sequence[Message]) -> int:

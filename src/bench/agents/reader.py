@@ -23,9 +23,64 @@ from bench.types import Answer, Message, Question
 
 _TOKEN = re.compile(r"[A-Za-z]+|\d+")
 _STOP = frozenset(
-    "a an and are as at be by did do does file follows for from give given has have in is it of on or output result results "
-    "search session stands that the their this to user was were what which who with wrote you your identifier number path "
-    "version hash url date time error value".split()
+    [
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "by",
+        "did",
+        "do",
+        "does",
+        "file",
+        "follows",
+        "for",
+        "from",
+        "give",
+        "given",
+        "has",
+        "have",
+        "in",
+        "is",
+        "it",
+        "of",
+        "on",
+        "or",
+        "output",
+        "result",
+        "results",
+        "search",
+        "session",
+        "stands",
+        "that",
+        "the",
+        "their",
+        "this",
+        "to",
+        "user",
+        "was",
+        "were",
+        "what",
+        "which",
+        "who",
+        "with",
+        "wrote",
+        "you",
+        "your",
+        "identifier",
+        "number",
+        "path",
+        "version",
+        "hash",
+        "url",
+        "date",
+        "time",
+        "error",
+        "value",
+    ]
 )
 _SPANS = {
     "url": r"https?://[^\s\"'`<>)\]}|\\]+[^\s\"'`<>)\]}|\\.,;:!?]",
@@ -82,6 +137,7 @@ class _Line:
     text: str
     tokens: tuple[str, ...]
     header: frozenset[str]
+    shown: bool  # it stands in a message or a result, not in the arguments of a call
 
 
 class _Page:
@@ -107,9 +163,9 @@ class _Page:
                 values = list(argument_values(call.arguments))
                 header = _header(call.name, values)
                 headers[call.id] = header
-                lines += (_Line(line, tuple(_tokens(line)), header) for value in values for line in _split(value))
+                lines += (_Line(line, tuple(_tokens(line)), header, False) for value in values for line in _split(value))
             header = headers.get(message.call_id or "", frozenset({"user", "wrote"} if message.role == "user" else ()))
-            lines += (_Line(line, tuple(_tokens(line)), header) for line in _split(message.text))
+            lines += (_Line(line, tuple(_tokens(line)), header, True) for line in _split(message.text))
         return lines
 
     @cached_property
@@ -138,9 +194,12 @@ class _Page:
         scores = self._index.get_scores(known)
         phrase = _tokens(question.text)
         total = sum(self._weight(token) for token in set(asked))
+        asks_for_output = re.search(r"\b(output|results?)\b", question.text) is not None
         best: tuple[float, str, str] | None = None
         for number in np.argsort(-scores, kind="stable")[: LINES_READ * 4]:
             line = self._lines[number]
+            if asks_for_output and not line.shown:
+                continue
             covered = sum(self._weight(token) for token in set(asked) if token in line.tokens or token in line.header) / total
             if covered < min_coverage:
                 continue
@@ -165,7 +224,14 @@ class _Page:
         quoted = re.search(r"“(.*?)”", question)
         marker = " ".join(quoted[1].split()) if quoted else ""
         texts = [_everything(message) for message in self.context]
-        at = next((n for n in range(len(texts) - 1, -1, -1) if marker and " ".join(texts[n].split()).replace("“", '"').replace("”", '"').startswith(marker)), None)
+        at = next(
+            (
+                n
+                for n in range(len(texts) - 1, -1, -1)
+                if marker and " ".join(texts[n].split()).replace("“", '"').replace("”", '"').startswith(marker)
+            ),
+            None,
+        )
         if at is None:
             return []
         first = next((n for n, m in enumerate(self.context) if m.role != "system" and not _INSTRUCTION_FILE.match(m.text)), at)
@@ -174,7 +240,9 @@ class _Page:
         before = "\n".join(texts[first:at])
         words = Counter(w for w in re.findall(r"(?<![\w/.-])[A-Za-z][A-Za-z_]{7,39}(?![\w/.])", before) if w.lower() not in shown)
         files = Counter(
-            f for f in re.findall(r"(?<![\w/.-])(?:[\w.-]+/)*[\w-]+\.[a-z]{1,5}(?![\w/])", before) if f.rsplit("/", 1)[-1] not in rest
+            f
+            for f in re.findall(r"(?<![\w/.-])(?:[\w.-]+/)*[\w-]+\.[a-z]{1,5}(?![\w/])", before)
+            if f.rsplit("/", 1)[-1] not in rest
         )
         if not words or not files:
             return []

@@ -8,9 +8,18 @@ from collections.abc import Mapping, Sequence
 from bench.types import Message
 
 _NAME = r"[\w./@+~-]+"
-_SHELL = re.compile(rf"(?:^|&&|;|\|\||\n)\s*(?:git\s+)?(?P<verb>rm|mv|cp|touch|cat)\s+(?P<rest>[^;&|<>\n]+)|(?<![<>\d&-])>>?\s*(?P<target>{_NAME})|\bsed\s+-i\S*\s+(?:'[^']*'|\"[^\"]*\"|\S+)\s+(?P<edited>{_NAME})")
+_SHELL = re.compile(
+    rf"(?:^|&&|;|\|\||\n)\s*(?:git\s+)?(?P<verb>rm|mv|cp|touch|cat)\s+(?P<rest>[^;&|<>\n]+)|(?<=\s)>>?\s*(?P<target>{_NAME})(?=\s|$)|\bsed\s+-i\S*\s+(?:'[^']*'|\"[^\"]*\"|\S+)\s+(?P<edited>{_NAME})"
+)
 _HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?(.*?)\n.*?\n\s*\1(?=\n|$)", re.DOTALL)
-_VERBS = (("created", "creat"), ("modified", "modif"), ("modified", "edit"), ("deleted", "delet"), ("renamed", "renam"), ("read", "read"))
+_VERBS = (
+    ("created", "creat"),
+    ("modified", "modif"),
+    ("modified", "edit"),
+    ("deleted", "delet"),
+    ("renamed", "renam"),
+    ("read", "read"),
+)
 
 
 class Trail:
@@ -56,7 +65,7 @@ class Trail:
                     self._note(file, {"rm": "deleted", "touch": "created", "cat": "read"}[match["verb"]])
 
     def _note(self, path: str, operation: str) -> None:
-        if path.startswith("/dev/") or not re.fullmatch(_NAME, path):
+        if path.startswith("/dev/") or not re.fullmatch(_NAME, path) or not re.search(r"[A-Za-z]", path):
             return
         path = self._known(path.removeprefix("./"))
         done = self.operations.setdefault(path, [])
@@ -65,7 +74,11 @@ class Trail:
     def _known(self, path: str) -> str:
         """The name under which this file is followed already: one name can be absolute, another relative."""
         for name in self.operations:
-            if name == path or (name.startswith("/") and name.endswith("/" + path)) or (path.startswith("/") and path.endswith("/" + name)):
+            if (
+                name == path
+                or (name.startswith("/") and name.endswith("/" + path))
+                or (path.startswith("/") and path.endswith("/" + name))
+            ):
                 return name
         return path
 

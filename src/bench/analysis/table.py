@@ -58,14 +58,20 @@ def category_rows(summary: Summary) -> tuple[list[str], list[list[str]]]:
     body = []
     for name, row in summary["by_category"].items():
         answers = ", ".join(f"{outcome} {count}" for outcome, count in row["outcomes"].items())
-        body.append([name, str(row["recall"]["n"]), *(estimate(row[k]) for k in ("survival", "recall", "ceiling", "floor")), answers])
+        body.append(
+            [name, str(row["recall"]["n"]), *(estimate(row[k]) for k in ("survival", "recall", "ceiling", "floor")), answers]
+        )
     return headings, body
 
 
 def caption(summary: Summary) -> str:
     """What the figures of a table rest on: n, clusters, who answered, controls, and whether the run is valid."""
-    controls = ", ".join(f"{name} {'–' if value is None else format(value, '.3f')}" for name, value in summary["controls"].items())
-    split = {"all": "bundled sessions, tuning and held-out", None: "own sessions"}.get(summary["split"], f"bundled sessions, {summary['split']} half")
+    controls = ", ".join(
+        f"{name} {'–' if value is None else format(value, '.3f')}" for name, value in summary["controls"].items()
+    )
+    split = {"all": "bundled sessions, tuning and held-out", None: "own sessions"}.get(
+        summary["split"], f"bundled sessions, {summary['split']} half"
+    )
     text = (
         f"{split}: {summary['sessions']} sessions in {summary['clusters']} clusters, {summary['cuts']} cuts, {summary['probes']} probes; "
         f"agent {summary['agent_label']}; tokens {summary['tokenizer']}. "

@@ -24,9 +24,14 @@ def print_runs(runs: Sequence[Run]) -> None:
     sentence = table.mismatch(summaries)
     if table.small(summaries[0]):
         for summary in summaries:
-            print_table(*table.session_rows(summary), heading=f"\n{table.title(summary)}: too few clusters for an average, so each session")
+            print_table(
+                *table.session_rows(summary),
+                heading=f"\n{table.title(summary)}: too few clusters for an average, so each session",
+            )
     else:
-        print_table(*table.rows(summaries), heading="\nWhat each strategy keeps" if len(runs) > 1 else f"\n{table.title(summaries[0])}")
+        print_table(
+            *table.rows(summaries), heading="\nWhat each strategy keeps" if len(runs) > 1 else f"\n{table.title(summaries[0])}"
+        )
     out = console()
     out.print("\n" + table.caption(summaries[0]), markup=False)
     for summary in summaries[1:]:
@@ -37,7 +42,10 @@ def print_runs(runs: Sequence[Run]) -> None:
     for run, summary in zip(runs, summaries):
         errors = summary["errors"]
         if any(errors.values()):
-            out.print(f"{table.title(summary)}: {errors['strategy']} failed compactions, {errors['infrastructure']} failed answers", markup=False)
+            out.print(
+                f"{table.title(summary)}: {errors['strategy']} failed compactions, {errors['infrastructure']} failed answers",
+                markup=False,
+            )
         if summary["per_protocol"]:
             parts = ", ".join(f"{name} {table.estimate(value)}" for name, value in summary["per_protocol"].items())
             out.print(f"{table.title(summary)} without cuts that failed or fell back: {parts}", markup=False)

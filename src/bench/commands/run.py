@@ -95,7 +95,18 @@ def _arranged(arguments: Sequence[str]) -> list[str]:
     for argument in arguments:
         if takes_value or argument.startswith("-"):
             flags.append(argument)
-            takes_value = argument in ("--cfg", "-c", "--config-dir", "-cd", "--config-name", "-cn", "--config-path", "-cp", "--package", "-p")
+            takes_value = argument in (
+                "--cfg",
+                "-c",
+                "--config-dir",
+                "-cd",
+                "--config-name",
+                "-cn",
+                "--config-path",
+                "-cp",
+                "--package",
+                "-p",
+            )
         else:
             overrides.append(_quoted(argument))
     return flags + overrides
@@ -110,7 +121,19 @@ def _quoted(override: str) -> str:
 
 
 def _sentence(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip() and "full_key" not in line and "object_type" not in line]
+    """Hydra's message in one sentence, without its search path and its advice to append keys."""
+    text = str(error).split("Config search path")[0]
+    unknown = re.search(r"Could not override '([^']+)'", text)
+    if unknown:
+        return f"unknown key {unknown[1]!r}; python -m bench run --help lists the keys"
+    missing = re.search(r"Could not find '([^'/]+)/([^']+)'\s+Available options in '[^']*':\s*(.*)", text, re.DOTALL)
+    if missing:
+        return f"unknown {missing[1]} {missing[2]!r}; there are: {', '.join(missing[3].split())}"
+    lines = [
+        line.strip()
+        for line in text.splitlines()
+        if line.strip() and not re.match(r"full_key|object_type|reference_type", line.strip())
+    ]
     return "; ".join(lines) or type(error).__name__
 
 

@@ -54,6 +54,12 @@ def reporter() -> Iterator[Reporter]:
     if not screen.is_terminal:
         yield Reporter(None)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("errors {task.fields[errors]}"))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("errors {task.fields[errors]}"),
+    )
     with Progress(*columns, console=screen, transient=True) as bar:
         yield Reporter(bar)

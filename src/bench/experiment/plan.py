@@ -98,6 +98,8 @@ def _prepare(
     others = load().sessions if place.path else []
     bank = build(cuts, others, tokens, config.probes.categories, config.seed, lambda cut: progress(f"probes for {cut}"))
     if not any(bank.probes.values()):
-        raise BenchError(f"no probe can be made from {place.path or 'the bundled sessions'}: {bank.shortages[:1] or 'nothing to ask about'}")
+        raise BenchError(
+            f"no probe can be made from {place.path or 'the bundled sessions'}: {bank.shortages[:1] or 'nothing to ask about'}"
+        )
     notes += bank.shortages
     return sessions, cuts, bank, notes

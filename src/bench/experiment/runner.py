@@ -45,7 +45,7 @@ def run(plan: Plan, progress: Progress = lambda done, total, errors: None) -> Pa
     status = "cancelled"
     try:
         store.header(header(plan, "started"))
-        store.probes(plan.bank.dumps())
+        store.probes(plan.bank.frozen)
         todo = [cut for cut in plan.cuts if cut.id not in store.finished]
         errors, seconds = 0, 0.0
         progress(len(store.finished), len(plan.cuts), errors)
@@ -99,7 +99,9 @@ def _cells(plan: Plan, cuts: Sequence[Cut]) -> Iterator[Cell]:
     if workers <= 1:
         yield from (execute(plan, cut) for cut in cuts)
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_prepare_worker, initargs=(plan.config,)) as pool:
+    with ProcessPoolExecutor(
+        workers, mp_context=get_context("spawn"), initializer=_prepare_worker, initargs=(plan.config,)
+    ) as pool:
         try:
             yield from pool.map(_execute_in_worker, [cut.id for cut in cuts])
         except BaseException:

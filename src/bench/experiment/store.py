@@ -59,7 +59,9 @@ class Store:
     def probes(self, data: bytes) -> None:
         (self.folder / "probes.jsonl.gz").write_bytes(gzip.compress(data, 6, mtime=0))
 
-    def cell(self, compaction: Mapping[str, Any], records: Iterable[Mapping[str, Any]], contexts: Iterable[Mapping[str, Any]]) -> None:
+    def cell(
+        self, compaction: Mapping[str, Any], records: Iterable[Mapping[str, Any]], contexts: Iterable[Mapping[str, Any]]
+    ) -> None:
         """Append one finished cut: its contexts, its records, then the line that says it is finished."""
         new = [item for item in contexts if item["sha256"] not in self._stored]
         if new:
@@ -72,6 +74,16 @@ class Store:
         self._files["compactions"].flush()
         if time.monotonic() - self._synced > SYNC_SECONDS:
             self.sync()
+
+    def replace(self, compactions: Iterable[Mapping[str, Any]], records: Iterable[Mapping[str, Any]]) -> None:
+        """Put rescored lines in the place of the old ones; the old file stands until the new one is whole."""
+        for name, lines in (("records", records), ("compactions", compactions)):
+            self._files[name].close()
+            path = self.folder / f"{name}.jsonl"
+            part = path.with_suffix(".part")
+            part.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+            part.replace(path)
+            self._files[name] = _open(path)
 
     def sync(self) -> None:
         for file in self._files.values():
@@ -109,7 +121,9 @@ class Run:
         try:
             return orjson.loads((self.folder / "summary.json").read_bytes())
         except (OSError, orjson.JSONDecodeError) as error:
-            raise BenchError(f"{self.folder} has no summary yet (status {self.header.get('status')}): run it again to finish it") from error
+            raise BenchError(
+                f"{self.folder} has no summary yet (status {self.header.get('status')}): run it again to finish it"
+            ) from error
 
     def contexts(self) -> dict[str, tuple[Message, ...]]:
         """Every stored context by its hash."""

@@ -21,7 +21,9 @@ LIMITS = {"ceiling": (">=", 0.8), "floor": ("<=", 0.1), "placebo": ("<=", 0.01),
 Record = Mapping[str, Any]
 
 
-def summarise(header: Record, compactions: Mapping[str, Record], records: Sequence[Record], bank: Bank, seconds: float) -> dict[str, Any]:
+def summarise(
+    header: Record, compactions: Mapping[str, Record], records: Sequence[Record], bank: Bank, seconds: float
+) -> dict[str, Any]:
     """`summary.json` of a run. Recall, survival and retention are macro means over categories."""
     cluster = {cut: line["cluster"] for cut, line in compactions.items()}
     arms: dict[str, list[Record]] = defaultdict(list)
@@ -95,8 +97,16 @@ def _by_session(compactions: Mapping[str, Record], arms: Mapping[str, Sequence[R
     out: dict[str, dict[str, Any]] = {}
     for name in dict.fromkeys(session.values()):
         lines = [line for line in compactions.values() if line["session"] == name]
-        fields = (("survival", "strategy", "survives"), ("recall", "strategy", "score"), ("ceiling", "full", "score"), ("floor", "floor", "score"))
-        row = {label: _mean([r for r in arms[arm] if session[r["cut"]] == name], field, session)["value"] for label, arm, field in fields}
+        fields = (
+            ("survival", "strategy", "survives"),
+            ("recall", "strategy", "score"),
+            ("ceiling", "full", "score"),
+            ("floor", "floor", "score"),
+        )
+        row = {
+            label: _mean([r for r in arms[arm] if session[r["cut"]] == name], field, session)["value"]
+            for label, arm, field in fields
+        }
         reduction = [token_reduction(line["tokens_before"], line["tokens_after"]) for line in lines]
         probes = sum(session[r["cut"]] == name for r in arms["strategy"])
         out[name] = {**row, "token_reduction": float(np.mean(reduction)), "cuts": len(lines), "probes": probes}

@@ -20,7 +20,9 @@ def message_preservation(before: int, after: int) -> float:
     return after / before if before else 0.0
 
 
-def seed_efficiency(tokens_before: int, tokens_after: int, turns_before: int, turns_after: int, rounding: int | None = None) -> float:
+def seed_efficiency(
+    tokens_before: int, tokens_after: int, turns_before: int, turns_after: int, rounding: int | None = None
+) -> float:
     """Seed 000's efficiency: .6 x token reduction + .4 x message preservation.
 
     With `rounding=3` both components are rounded first, which gives the two figures the seed prints (.5066, .4804).

@@ -15,7 +15,9 @@ from bench.types import Message
 PROVIDERS = ("openai", "anthropic", "gemini")
 
 
-def violations(messages: Sequence[Message], original: Sequence[Message], tokens: int, original_tokens: int) -> dict[str, list[str]]:
+def violations(
+    messages: Sequence[Message], original: Sequence[Message], tokens: int, original_tokens: int
+) -> dict[str, list[str]]:
     """What each provider would refuse, a short name each; an empty list is a valid context.
 
     `original` is the context before the compaction: its last user message must stand unchanged in the result, and the

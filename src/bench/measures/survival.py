@@ -40,7 +40,8 @@ class Remains:
         """
         if probe.answer_type == "word_and_file":
             return all(
-                any(self.holds(atom[5:], kind[:-1]) for atom in probe.atoms if atom.startswith(kind)) for kind in ("word:", "file:")
+                any(self.holds(atom[5:], kind[:-1]) for atom in probe.atoms if atom.startswith(kind))
+                for kind in ("word:", "file:")
             )
         share = self.share(probe)
         if share is None:

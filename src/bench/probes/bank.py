@@ -8,6 +8,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 
 import orjson
 
@@ -35,8 +36,9 @@ class Bank:
     funnel: dict[str, Counter[str]] = field(default_factory=dict)
     shortages: list[str] = field(default_factory=list)
 
-    def dumps(self) -> bytes:
-        """The frozen form: a line for each probe, in order."""
+    @cached_property
+    def frozen(self) -> bytes:
+        """The bank as bytes, a line for each probe in order; made once, when the bank is whole (P9)."""
         lines = [
             {"cut": cut, "placebo": placebo, **{f.name: getattr(probe, f.name) for f in fields(Probe)}}
             for placebo, table in ((False, self.probes), (True, self.placebos))
@@ -45,9 +47,9 @@ class Bank:
         ]
         return b"".join(orjson.dumps(line) + b"\n" for line in lines)
 
-    @property
+    @cached_property
     def sha256(self) -> str:
-        return hashlib.sha256(self.dumps()).hexdigest()
+        return hashlib.sha256(self.frozen).hexdigest()
 
 
 def read(data: bytes) -> Bank:
@@ -81,14 +83,18 @@ def build(
 
 
 class _Builder:
-    def __init__(self, cuts: Sequence[Cut], others: Sequence[Session], counter: TokenCounter, categories: Sequence[str], seed: int) -> None:
+    def __init__(
+        self, cuts: Sequence[Cut], others: Sequence[Session], counter: TokenCounter, categories: Sequence[str], seed: int
+    ) -> None:
         self.bank = Bank()
         self.seed = seed
         self.categories = [PROBES.get(name)() for name in categories]
         own = {cut.session.id: cut.session for cut in cuts}
         sessions = {**own, **{s.id: s for s in others if s.id not in own}}
         self.views = {name: SessionView(session, counter) for name, session in sessions.items()}
-        self.background = Background({name: (view.session.cluster, view.text) for name, view in list(self.views.items())[:MAX_BACKGROUND]})
+        self.background = Background(
+            {name: (view.session.cluster, view.text) for name, view in list(self.views.items())[:MAX_BACKGROUND]}
+        )
         self.cuts: dict[str, list[Cut]] = defaultdict(list)
         for cut in cuts:
             self.cuts[cut.session.id].append(cut)
@@ -98,7 +104,9 @@ class _Builder:
         view = CutView(self.views[cut.session.id], cut)
         kept: list[Probe] = []
         for category in self.categories:
-            funnel = self.bank.funnel.setdefault(category.name, Counter(dict.fromkeys(("candidates", *PREDICATES, "sound", "kept"), 0)))
+            funnel = self.bank.funnel.setdefault(
+                category.name, Counter(dict.fromkeys(("candidates", *PREDICATES, "sound", "kept"), 0))
+            )
             sound = self._sound(category, view, funnel)
             picked = self._pick(category, cut, sound)
             funnel["kept"] += len(picked)
@@ -144,7 +152,11 @@ class _Builder:
         share = category.per_cut if category.name != "facts" else max(1, round(PER_TYPE * category.per_cut))
         for probe in probes:
             fifth = min(FIFTHS - 1, int((probe.depth or 0.0) * FIFTHS))
-            if len(fifths[fifth]) < category.per_cut // FIFTHS and events[probe.evidence[-1]] < PER_EVENT and types[probe.answer_type] < share:
+            if (
+                len(fifths[fifth]) < category.per_cut // FIFTHS
+                and events[probe.evidence[-1]] < PER_EVENT
+                and types[probe.answer_type] < share
+            ):
                 fifths[fifth].append(probe)
                 events[probe.evidence[-1]] += 1
                 types[probe.answer_type] += 1
@@ -152,13 +164,17 @@ class _Builder:
         if fewest == 0 or len({len(fifth) for fifth in fifths}) == 1:
             # an empty fifth would leave nothing of the others: better unequal, and said
             if fewest == 0:
-                self.bank.shortages.append(f"{cut.id}: {category.name} by depth fifth {[len(fifth) for fifth in fifths]}, not equal")
+                self.bank.shortages.append(
+                    f"{cut.id}: {category.name} by depth fifth {[len(fifth) for fifth in fifths]}, not equal"
+                )
             return [probe for fifth in fifths for probe in fifth]
         return [probe for fifth in fifths for probe in fifth[:fewest]]
 
     def add_placebo(self, cut: Cut) -> None:
         """Facts of a session of another project, chosen without looking at the session under test, so they can fail."""
-        donors = [name for name in sorted(self.views) if self.views[name].session.cluster != cut.session.cluster and name in self.cuts]
+        donors = [
+            name for name in sorted(self.views) if self.views[name].session.cluster != cut.session.cluster and name in self.cuts
+        ]
         donors = donors or [name for name in sorted(self.views) if self.views[name].session.cluster != cut.session.cluster]
         if not donors:
             self.bank.placebos[cut.id] = ()

@@ -54,7 +54,11 @@ def _listed_only(view: CutView) -> dict[str, int]:
         if call is not None and _LISTING.match(call_text(call) if call.name.lower() == "bash" else call.name.lower()):
             for line in message.text.split("\n"):
                 if len(line) <= 200:
-                    paths = (a.text for a in extract(line) if a.type == "path" and re.match(r"\w[\w./@+-]*/[\w.@+-]+\.\w{1,5}$", a.text))
+                    paths = (
+                        a.text
+                        for a in extract(line)
+                        if a.type == "path" and re.match(r"\w[\w./@+-]*/[\w.@+-]+\.\w{1,5}$", a.text)
+                    )
                     listed.update((normal(path, "path"), index) for path in paths)
         else:
             others.append(message_text(message))

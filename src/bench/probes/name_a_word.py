@@ -29,11 +29,17 @@ class NameAWord:
     def propose(self, view: CutView) -> Iterator[Candidate]:
         kept = set(_words(view.kept.text)) | set(_words(view.marker))
         words = sorted(set(_words(view.span.text)) - kept - common_words())
-        paths = {normal(a.text, "path", view.of.session.cwd) for line in view.span.text.split("\n") for a in extract(line[:400]) if a.type == "path"}
+        paths = {
+            normal(a.text, "path", view.of.session.cwd)
+            for line in view.span.text.split("\n")
+            for a in extract(line[:400])
+            if a.type == "path"
+        }
         files = sorted(p for p in paths if re.search(r"\.\w{1,5}$", p) and not view.kept.gives_away(p, "path"))[:MAX_FILES]
         yield Candidate(
             Probe(
-                id="", category=self.name,
+                id="",
+                category=self.name,
                 question=(
                     f"The oldest message that was kept after the compacted part begins with “{view.marker}”. Name one distinctive word "
                     "and one file from the part before it. Answer with the word, then the file."
@@ -53,7 +59,9 @@ def without_background(probe: Probe, background: Background, cluster: str) -> Pr
     gold += [g for g in probe.gold if g.startswith("file:") and not background.frequency(g[5:], "path", cluster)]
     if not words or words == len(gold):
         return None
-    return Probe(**{name: getattr(probe, name) for name in probe.__dataclass_fields__} | {"gold": tuple(gold), "atoms": tuple(gold)})
+    return Probe(
+        **{name: getattr(probe, name) for name in probe.__dataclass_fields__} | {"gold": tuple(gold), "atoms": tuple(gold)}
+    )
 
 
 def _words(text: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ meaning for it.
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
 
@@ -14,7 +15,8 @@ from bench.atoms import Haystack, bits, words
 from bench.probes.view import Candidate, CutView
 
 PREDICATES = ("P1", "P2", "P3", "P4", "P6", "P7", "P8")
-MIN_BITS = 20.0  # P4: a value from a smaller space must stand among ...
+MIN_BITS = 20.0  # P4: a value from a smaller space, but not smaller than ...
+LEAST_BITS = 13.0  # ... this (four digits), must stand among ...
 MIN_ALTERNATIVES = 8  # ... this many others of its type in the session
 MAX_FREQUENCY = 0.02  # P4: share of other projects' sessions that may hold the value
 
@@ -64,12 +66,19 @@ def first_failure(candidate: Candidate, view: CutView, exempt: Collection[str], 
         "P1": lambda: all(view.span.occurs(value, type) for value, type in candidate.secrets),
         "P2": lambda: not any(text.gives_away(value, type) for value, type in candidate.secrets for text in texts),
         "P3": lambda: candidate.live_values == 1,
-        "P4": lambda: all(bits(value) >= MIN_BITS or alternatives[type] >= MIN_ALTERNATIVES for value, type in candidate.secrets),
+        "P4": lambda: all(unguessable(value, alternatives[type]) for value, type in candidate.secrets),
         "P6": lambda: not leaks(candidate.secrets, probe.question),
         "P7": lambda: bool(probe.evidence) and set(candidate.matches) == set(probe.evidence),
         "P8": lambda: not _BOILERPLATE.search(candidate.line),
     }
     return next((name for name in PREDICATES if name not in exempt and not tests[name]()), None)
+
+
+def unguessable(value: str, alternatives: int) -> bool:
+    """P4's test of size, and of names that anybody knows (modules of the standard library)."""
+    size = bits(value)
+    known = "/" not in value and value.split(".")[0] in sys.stdlib_module_names
+    return not known and (size >= MIN_BITS or (size >= LEAST_BITS and alternatives >= MIN_ALTERNATIVES))
 
 
 def leaks(secrets: Sequence[tuple[str, str]], question: str) -> bool:

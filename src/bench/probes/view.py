@@ -91,4 +91,9 @@ class Candidate:
 
 def is_user_request(message: Message) -> bool:
     """A message typed by the user, not text that a harness put in a user message (reminders, command output)."""
-    return message.role == "user" and bool(message.text.strip()) and message.text.lstrip()[0] not in "<[" and not message.text.startswith("Caveat:")
+    return (
+        message.role == "user"
+        and bool(message.text.strip())
+        and message.text.lstrip()[0] not in "<["
+        and not message.text.startswith("Caveat:")
+    )

@@ -64,7 +64,9 @@ def _files(path: str) -> tuple[list[Path], bool]:
         if place.is_file():
             return [place], False
         if place.is_dir():
-            files = sorted(f for f in place.rglob("*") if f.is_file() and not any(p.startswith(".") for p in f.relative_to(place).parts))
+            files = sorted(
+                f for f in place.rglob("*") if f.is_file() and not any(p.startswith(".") for p in f.relative_to(place).parts)
+            )
             if not files:
                 raise BenchError(f"folder {path} holds no file")
             return files, True

@@ -28,9 +28,7 @@ def header_record(session: Session) -> dict[str, Any]:
         "cwd": session.cwd,
         "model": session.model,
         "source_format": session.source.format,
-        "compactions": [
-            {name: getattr(item, name) for name in item.__dataclass_fields__} for item in session.compactions
-        ],
+        "compactions": [{name: getattr(item, name) for name in item.__dataclass_fields__} for item in session.compactions],
     }
 
 

@@ -27,7 +27,11 @@ class Reader:
 
     def missing(self, document: Document) -> str:
         for record in document.records[:200]:
-            if isinstance(record, dict) and record.get("type") in ("user", "assistant") and isinstance(record.get("message"), dict):
+            if (
+                isinstance(record, dict)
+                and record.get("type") in ("user", "assistant")
+                and isinstance(record.get("message"), dict)
+            ):
                 if "sessionId" in record or "uuid" in record:
                     return ""
         return "no line with type user or assistant, a message object and a uuid or sessionId"

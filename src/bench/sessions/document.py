@@ -91,7 +91,9 @@ def _read_lines(text: str, document: Document) -> None:
     document.lines = [number for number, _ in values]
     document.records = [value for _, value in values]
     if document.records:
-        document.problems += [f"line {number} is cut or is not JSON; what could not be read of it is left out" for number in broken]
+        document.problems += [
+            f"line {number} is cut or is not JSON; what could not be read of it is left out" for number in broken
+        ]
 
 
 def _tolerant(line: str) -> tuple[list[Any], bool]:

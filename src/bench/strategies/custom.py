@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import orjson
 
 from bench.registry import load_object
-from bench.sessions.openai import Reader, export
 from bench.sessions.document import Document
+from bench.sessions.openai import Reader, export
 from bench.types import BenchError, Compaction, CompactionRequest, Message
 
 

@@ -1,0 +1,43 @@
+"""Every measure of a finished run again, from its stored contexts, probes and answers; no agent, no model, no session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.experiment.store import Run, Store
+from bench.experiment.summary import summarise
+from bench.grading import RuleGrader
+from bench.measures.structure import violations
+from bench.measures.survival import Remains
+from bench.probes import bank as banks
+from bench.types import Answer
+
+
+def rescore(folder: Path) -> list[str]:
+    """Write the run's records, compactions and summary anew with today's measures; returns the metrics that changed."""
+    run = Run(folder)
+    old = run.summary
+    contexts = run.contexts()
+    bank = banks.read((folder / "probes.jsonl.gz").read_bytes())
+    probes = {probe.id: probe for table in (bank.probes, bank.placebos) for cut in table.values() for probe in cut}
+    remains: dict[str, Remains] = {}
+    compactions = []
+    for cut, line in run.compactions.items():
+        before, after = contexts[line["context_before"]], contexts[line["context_after"]]
+        pinned = {m.id for m in (*before[: line["head"]], *before[len(before) - line["tail"] :])}
+        remains[cut] = Remains([m for m in after if m.id not in pinned])
+        compactions.append(line | {"violations": violations(after, before, line["tokens_after"], line["tokens_before"])})
+    records = []
+    for record in run.records:
+        probe = probes[record["probe"]]
+        score = RuleGrader().grade(probe, Answer(tuple(record["answer"]), record["status"]))
+        survives = remains[record["cut"]].survives(probe) if record["arm"] in ("strategy", "placebo") else None
+        records.append(record | {"survives": survives, "score": score.value, "outcome": score.outcome, "detail": score.detail})
+    new = summarise(run.header, {line["cut"]: line for line in compactions}, records, bank, old["seconds"])
+    store = Store(folder, "only-missing")
+    try:
+        store.replace(compactions, records)
+        store.summary(new)
+    finally:
+        store.close()
+    return [name for name, value in new["metrics"].items() if value != old["metrics"].get(name)]
