@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from packaging.version import InvalidVersion, Version
+from packaging.utils import canonicalize_version
 
 
 class Atom(NamedTuple):
@@ -91,10 +91,7 @@ def _number(value: str) -> str:
 
 
 def _version(value: str) -> str:
-    try:
-        return str(Version(value))
-    except InvalidVersion:
-        return value.removeprefix("v")
+    return canonicalize_version(value.removeprefix("v"))  # 1.2 == 1.2.0; text that is no version stays as it is
 
 
 def _url(value: str) -> str:
@@ -129,7 +126,8 @@ def variants(value: str, type: str) -> tuple[str, ...]:
         parts = value.lstrip("/").split("/")
         return tuple(dict.fromkeys((value, "/".join(parts[-2:])))) if len(parts) > 2 else (value,)
     if type == "version":
-        return tuple(dict.fromkeys((value, value.removeprefix("v"))))
+        plain = value.removeprefix("v")
+        return (plain, f"v{plain}")
     return (value,)
 
 
@@ -158,8 +156,11 @@ class Haystack:
         return folded(self.text)
 
     def found(self, needle: str) -> bool:
-        # Every word of a bounded occurrence is a whole word of the text.
-        return all(word in self._words for word in re.findall(r"\w+", needle)) and found(needle, self.text)
+        # Every word of a bounded occurrence is a whole word of the text; so most look-ups end here.
+        words = re.findall(r"\w+", needle)
+        if _numeric(needle):
+            words = words[:-1]  # its unit can follow without a space
+        return all(word in self._words for word in words) and found(needle, self.text)
 
     def occurs(self, value: str, type: str) -> bool:
         """Whether a value stands here under any of its variants; a quote is compared with white space folded."""
@@ -183,13 +184,17 @@ def found(needle: str, text: str) -> bool:
     look-behind is a hundred times slower.)
     """
     at = text.find(needle) if needle else -1
-    numeric = needle.replace(".", "").replace(",", "").isdigit()
+    numeric = _numeric(needle)
     while at >= 0:
         end = at + len(needle)
         if _free(text[max(0, at - 2) : at][::-1], needle[0], unit=False) and _free(text[end : end + 2], needle[-1], unit=numeric):
             return True
         at = text.find(needle, at + 1)
     return False
+
+
+def _numeric(needle: str) -> bool:
+    return needle.replace(".", "").replace(",", "").isdigit()
 
 
 def _free(beside: str, edge: str, *, unit: bool) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import math
 import re
 import zlib
 from dataclasses import dataclass, field
@@ -15,8 +16,13 @@ import orjson
 
 from bench.types import BenchError
 
+_AROUND = " \t\r\n\ufeff\x00"  # what may stand around a JSON value: blanks, marks of joined files, zeros of a crashed disk
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_TOLERANT = json.JSONDecoder(strict=False)  # takes control characters and lone surrogates, as real files hold them
+# Takes control characters and lone surrogates, as real files hold them; numbers that JSON has no form for stay as text,
+# and a whole number over 64 bits becomes a float, as orjson reads it.
+_TOLERANT = json.JSONDecoder(
+    strict=False, parse_constant=str, parse_float=lambda text: _finite(text), parse_int=lambda text: _whole(text)
+)
 
 
 @dataclass
@@ -54,9 +60,7 @@ def open_document(path: Path) -> Document:
     try:
         document.records, document.lines = [orjson.loads(text)], [1]
     except orjson.JSONDecodeError:
-        _read_lines(text, document)
-    if not document.records:
-        _read_cut_array(text, document)
+        _read_tolerantly(text, document)
     if not document.records:
         raise BenchError(f"{path} holds no JSON: neither one JSON value nor JSON lines")
     return document
@@ -68,15 +72,32 @@ def _decode(data: bytes, document: Document) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         text = data.decode("utf-8", errors="replace")
-        document.problems.append(f"{text.count('�')} bytes that are not UTF-8, read as U+FFFD")
+        read_as = text.count("\ufffd") - data.count("\ufffd".encode())  # a file may hold U+FFFD of its own
+        document.problems.append(f"{read_as} pieces that are not UTF-8, each read as U+FFFD")
         return text
+
+
+def _read_tolerantly(text: str, document: Document) -> None:
+    """One JSON value with what strict JSON forbids in it, or JSON lines, or a list whose end is missing."""
+    text = text.strip(_AROUND)
+    found, complete = _tolerant(text, at_most=1)
+    if complete:
+        document.records, document.lines = found, [1]
+        return
+    lines = Document(document.path, document.sha256)
+    _read_lines(text, lines)
+    if not found and text.startswith("[") and not any(isinstance(record, list) for record in lines.records):
+        _read_cut_array(text, document)
+    if not document.records:
+        document.records, document.lines = lines.records, lines.lines
+        document.problems += lines.problems
 
 
 def _read_lines(text: str, document: Document) -> None:
     broken: list[int] = []
     values: list[tuple[int, Any]] = []
     for number, line in enumerate(text.split("\n"), 1):
-        line = line.strip(" \t\r\ufeff\x00")
+        line = line.strip(_AROUND)
         if not line:
             continue
         try:
@@ -96,25 +117,22 @@ def _read_lines(text: str, document: Document) -> None:
         ]
 
 
-def _tolerant(line: str) -> tuple[list[Any], bool]:
-    """All JSON values on one line, and whether they make up the whole of it."""
+def _tolerant(line: str, at_most: int | None = None) -> tuple[list[Any], bool]:
+    """All JSON values on one line (or the first `at_most`), and whether they make up the whole of it."""
     values, at = [], 0
-    while at < len(line):
+    while at < len(line) and len(values) != at_most:
         try:
             value, at = _TOLERANT.raw_decode(line, at)
         except (ValueError, RecursionError):
             return values, False
         values.append(value)
-        while at < len(line) and line[at] in " \t\r":
+        while at < len(line) and line[at] in " \t\r\n":
             at += 1
-    return values, True
+    return values, at >= len(line)
 
 
 def _read_cut_array(text: str, document: Document) -> None:
     """A JSON array whose end is missing: read the elements that are whole."""
-    text = text.lstrip()
-    if not text.startswith("["):
-        return
     at, elements = 1, []
     while True:
         while at < len(text) and text[at] in " \t\r\n,":
@@ -129,14 +147,40 @@ def _read_cut_array(text: str, document: Document) -> None:
         document.problems.append(f"the file is cut: {len(elements)} whole elements of its list were read")
 
 
+def _finite(text: str) -> float | str:
+    return number if math.isfinite(number := float(text)) else text
+
+
+def _whole(text: str) -> int | float | str:
+    return int(text) if len(text) < 19 else _finite(text)
+
+
 def clean(text: Any, problems: list[str]) -> str:
     """`text` as a string that can be stored: a lone surrogate becomes U+FFFD, and that is noted."""
+    if text is None:
+        return ""
     if not isinstance(text, str):
-        return "" if text is None else orjson.dumps(text, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        return json_text(clean_value(text, problems))
     if text.isascii() or not _SURROGATE.search(text):
         return text
     problems.append(f"{len(_SURROGATE.findall(text))} lone surrogates, read as U+FFFD")
     return _SURROGATE.sub("\ufffd", text)
+
+
+def json_text(value: Any) -> str:
+    """The JSON text of a cleaned value, however deep it is nested."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:  # orjson stops at 254 levels
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def number(value: Any, problems: list[str]) -> int:
+    """A recorded count; what is no number is 0, and that is noted."""
+    if value is None or isinstance(value, int | float):
+        return int(value or 0)
+    problems.append(f"a count is {str(value)[:80]!r}, not a number; read as 0")
+    return 0
 
 
 def clean_value(value: Any, problems: list[str]) -> Any:
