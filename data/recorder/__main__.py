@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 from bench.sessions import canonical
+from bench.tokens import counter
 from bench.types import Session
-from recorder import scenarios
+from recorder import card, scenarios
 from recorder.recording import Recording
 from recorder.truth import Truth
 
@@ -37,12 +38,13 @@ def main() -> int:
     parser.add_argument("families", nargs="*", help="default: all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--check", action="store_true", help="record and check, write nothing")
+    parser.add_argument("--card", action="store_true", help="write the data card, data/README.md, too")
     parser.add_argument("--print", action="store_true", help="print the recorded session as text")
     options = parser.parse_args()
-    failed = False
+    failed, recorded = False, []
     for family in options.families or families():
         session, truth = record(family, options.seed)
-        tokens = count(session)
+        tokens = counter().messages(session.messages)
         problems = truth.problems(session.messages, tokens)
         print(f"{session.id}: {len(session.messages)} messages, {tokens:,} tokens, {len(problems)} problems")
         for problem in problems:
@@ -54,13 +56,10 @@ def main() -> int:
         if not options.check and not problems:
             canonical.write(session, DATA / "sessions" / f"{session.id}.jsonl.gz")
         failed |= bool(problems)
+        recorded.append((session, truth))
+    if options.card and not failed:
+        card.write(recorded, DATA)
     return int(failed)
-
-
-def count(session: Session) -> int:
-    from bench.tokens import counter
-
-    return counter().messages(session.messages)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ from recorder.truth import Truth
 
 START = 1_767_600_000.0  # 2026-01-05 08:00 UTC, the first message of every recording
 DURATION = re.compile(
-    r"(Ran \d+ tests? in |(?:passed|failed|errors?|skipped|warnings?)\b[^\n]*? in )[\d.]+s|((?:real|user|sys)\t\d+m)[\d.]+s"
+    r"(Ran \d+ tests? in |(?:passed|failed|errors?|skipped|warnings?|collected|deselected|ran)\b[^\n]*? in )[\d.]+s"
+    r"|((?:real|user|sys)\t\d+m)[\d.]+s"
 )
 OUTPUT_LIMIT = 30_000  # characters of one tool result, as agents cap them
 
@@ -62,7 +63,9 @@ class Recording:
         binaries = self.home / ".bin"
         binaries.mkdir()
         for name in ("python", "python3"):
-            (binaries / name).symlink_to(sys.executable)
+            # A script, not a link: a link would leave the virtual environment, and with it pytest.
+            (binaries / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+            (binaries / name).chmod(0o755)
         self._binaries = binaries
 
     # --- set-up, not recorded -------------------------------------------------------------------------------
@@ -204,10 +207,11 @@ class Recording:
             "PYTEST_ADDOPTS": "-p no:cacheprovider", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "NO_COLOR": "1",
             "GIT_AUTHOR_NAME": "Dev", "GIT_AUTHOR_EMAIL": "dev@example.com", "GIT_AUTHOR_DATE": stamp,
             "GIT_COMMITTER_NAME": "Dev", "GIT_COMMITTER_EMAIL": "dev@example.com", "GIT_COMMITTER_DATE": stamp,
-            "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "init.defaultBranch", "GIT_CONFIG_VALUE_0": "main",
+            "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": "init.defaultBranch", "GIT_CONFIG_VALUE_0": "main",
         }  # fmt: skip
         for file in self.root.rglob("*"):  # `ls -l` and `make` see the session's clock, in the order things were changed
-            if file.stat().st_mtime > self._clock and not file.is_symlink():
+            if not file.is_symlink() and file.stat().st_mtime > self._clock:
                 os.utime(file, (self._clock, self._clock))
         done = subprocess.run(
             ["bash", "-c", command], cwd=self.root, env=environment, stdin=subprocess.DEVNULL,
@@ -220,7 +224,7 @@ class Recording:
         text = text.replace(str(self._binaries), "/usr/bin").replace(str(self.home), "/home/dev")
         for prefix in {sys.prefix, sys.base_prefix}:
             text = text.replace(prefix, "/usr")
-        text = re.sub(r"0x[0-9a-f]{8,16}\b", "0x7f3a5c0e1d40", text)
+        text = re.sub(r"\bat 0x[0-9a-f]{8,16}\b", "at 0x7f3a5c0e1d40", text)
         text = DURATION.sub(self._duration, text)
         if len(text) > OUTPUT_LIMIT:
             half = OUTPUT_LIMIT // 2

@@ -33,9 +33,10 @@ class Cuts:
         head_end = head_length(messages)
         total = counter.messages(messages)
         places: list[tuple[float, int, int]] = []
-        for at, share in _places(messages, counter, total):
+        open_until = _open_until(messages)
+        for at, share in _places(messages, counter, total, open_until):
             if self.first <= share <= self.last:
-                tail_start = tail_index(messages[:at], head_end, self.tail)
+                tail_start = tail_index(messages[:at], head_end, self.tail, open_until)
                 if tail_start > head_end:
                     places.append((share, at, tail_start))
         chosen: dict[int, tuple[float, int, int]] = {}
@@ -54,7 +55,8 @@ class Cuts:
         what = f"{len(cuts)} of {self.number} cuts" if cuts else "no cut"
         return (
             cuts,
-            f"{session.id}: {what} ({len(messages)} messages): too few places before an assistant message with something to compact",
+            f"{session.id}: {what} ({len(messages)} messages): too few places before an assistant message with something to"
+            " compact",
         )
 
 
@@ -68,22 +70,35 @@ def head_length(messages: Sequence[Message]) -> int:
     return end
 
 
-def tail_index(context: Sequence[Message], head_end: int, tail: int) -> int:
-    """Where the tail starts: at the newest `tail` turns, moved back to an assistant message."""
+def tail_index(context: Sequence[Message], head_end: int, tail: int, open_until: Sequence[int]) -> int:
+    """Where the tail starts: at the newest `tail` turns, moved back to an assistant message with no call open across it."""
     after_head = turns(context[head_end:])
     number = max(0, len(after_head) - tail)
-    while number and context[head_end + after_head[number].start].role != "assistant":
+    while number and not _may_part(context, head_end + after_head[number].start, open_until):
         number -= 1
     return head_end + after_head[number].start if after_head else head_end
 
 
-def _places(messages: Sequence[Message], counter: TokenCounter, total: int) -> list[tuple[int, float]]:
+def _places(
+    messages: Sequence[Message], counter: TokenCounter, total: int, open_until: Sequence[int]
+) -> list[tuple[int, float]]:
     """(index, share of all tokens before it) of every place before an assistant message with no call open across it."""
-    last_result = {m.call_id: index for index, m in enumerate(messages) if m.role == "tool"}
-    places, tokens, open_until = [], 0, -1
+    places, tokens = [], 0
     for index, message in enumerate(messages):
-        if index and message.role == "assistant" and open_until < index:
+        if _may_part(messages, index, open_until):
             places.append((index, tokens / total))
         tokens += counter.message(message)
-        open_until = max([open_until, *(last_result.get(call.id, -1) for call in message.calls)])
     return places
+
+
+def _open_until(messages: Sequence[Message]) -> list[int]:
+    """For every index the newest result of any call before it, -1 when there is none."""
+    last_result = {m.call_id: index for index, m in enumerate(messages) if m.role == "tool"}
+    newest = [-1]
+    for message in messages:
+        newest.append(max([newest[-1], *(last_result.get(call.id, -1) for call in message.calls)]))
+    return newest
+
+
+def _may_part(messages: Sequence[Message], index: int, open_until: Sequence[int]) -> bool:
+    return index > 0 and messages[index].role == "assistant" and open_until[index] < index

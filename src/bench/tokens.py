@@ -30,9 +30,12 @@ class TokenCounter:
         self.name = name
         self._seen: dict[tuple[object, ...], int] = {}
 
-    def text(self, text: str) -> int:
+    def encode(self, text: str) -> list[int]:
         # Transcripts contain strings such as "<|endoftext|>": they are text here, never control tokens.
-        return len(self._encoding.encode_ordinary(text))
+        return self._encoding.encode_ordinary(text)
+
+    def text(self, text: str) -> int:
+        return len(self.encode(text))
 
     def message(self, message: Message) -> int:
         """Tokens of text, thinking, call names and arguments, plus 4 for the message itself. Images count nothing."""

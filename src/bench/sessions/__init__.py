@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.paths import data_dir
 from bench.registry import FORMATS
-from bench.sessions.document import Document, open_document
+from bench.sessions.document import Document, clean, open_document
 from bench.types import BenchError, Message, Session
 
 
@@ -34,11 +34,15 @@ def load(path: str | Path | None = None, *, format: str | None = None, split: st
         return _bundled(split)
     if split != "all":
         raise BenchError("sessions.split selects among the bundled sessions; it has no meaning with sessions.path")
+    if format:
+        FORMATS.get(format)  # an unknown name is one error, not one for every file
     loaded = Loaded()
     files, in_folder = _files(str(path))
     for file in files:
         try:
-            loaded.sessions += _read(file, format)
+            read = _read(file, format)
+            loaded.sessions += [session for session in read if session.messages]
+            loaded.left_out += [f"{file}: {session.id} holds no message" for session in read if not session.messages]
         except BenchError as error:
             if not in_folder:
                 raise
@@ -59,8 +63,10 @@ def _bundled(split: str) -> Loaded:
 
 
 def _files(path: str) -> tuple[list[Path], bool]:
-    place = Path(path).expanduser()
+    if not path:
+        raise BenchError("sessions.path is empty")
     try:
+        place = Path(path).expanduser()
         if place.is_file():
             return [place], False
         if place.is_dir():
@@ -70,8 +76,8 @@ def _files(path: str) -> tuple[list[Path], bool]:
             if not files:
                 raise BenchError(f"folder {path} holds no file")
             return files, True
-        matches = sorted(Path(match) for match in glob.glob(str(place), recursive=True))
-    except (OSError, ValueError) as error:
+        matches = sorted(Path(match) for match in glob.glob(str(place), recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
+    except (OSError, ValueError, RuntimeError) as error:
         raise BenchError(f"cannot look at {path!r}: {error}") from error
     files = [match for match in matches if match.is_file()]
     if not files:
@@ -106,14 +112,56 @@ def _detect(document: Document):
 
 def _checked(session: Session) -> Session:
     """Note calls without a result and results without a call; equal problems are counted once."""
-    calls = [call.id for message in session.messages for call in message.calls]
-    results = [message.call_id for message in session.messages if message.role == "tool"]
-    called, answered = set(calls), set(results)
     problems = list(session.problems)
-    problems += [f"call {call} has no result" for call in calls if call not in answered]
-    problems += [f"a result for {call!r} has no call" for call in results if call not in called]
+    messages = _with_unique_calls(session.messages, problems)
+    calls = [call.id for message in messages for call in message.calls]
+    results = Counter(message.call_id for message in messages if message.role == "tool")
+    called = set(calls)
+    problems += [f"call {call} has no result" for call in calls if call not in results]
+    problems += [f"a result for {call!r} has no call" for call in results.elements() if call not in called]
+    problems += [f"call {call} has {number} results" for call, number in results.items() if call in called and number > 1]
     counted = Counter(problems)
-    return replace(session, problems=tuple(text if n == 1 else f"{text} ({n} times)" for text, n in counted.items()))
+    return replace(
+        session,
+        messages=messages,
+        source=replace(session.source, path=clean(session.source.path, [])),
+        problems=tuple(text if n == 1 else f"{text} ({n} times)" for text, n in counted.items()),
+    )
+
+
+def _with_unique_calls(messages: tuple[Message, ...], problems: list[str]) -> tuple[Message, ...]:
+    """Calls with ids of their own: some providers count anew in every answer (`call_0`), old logs have no ids at all.
+
+    A result belongs to the newest call with its id, results of parallel calls with one id to these calls in their order.
+    """
+    every = [call.id for message in messages for call in message.calls]
+    if len(set(every)) == len(every) and "" not in every:
+        return messages
+    problems.append("ids of calls are missing or stand twice; each call was given one of its own")
+    taken, made = set(every), []
+    waiting: dict[str | None, list[str]] = {}
+    last: dict[str | None, str] = {}
+    used: set[str] = set()
+    for message in messages:
+        if message.role == "tool":
+            if waiting.get(message.call_id):
+                last[message.call_id] = waiting[message.call_id].pop(0)
+            message = replace(message, call_id=last.get(message.call_id, message.call_id))
+        elif message.calls:
+            named: dict[str | None, list[str]] = {}
+            for call in message.calls:
+                name, number = call.id, 1
+                while not name or name in used or (number > 1 and name in taken):
+                    number += 1
+                    name = f"{call.id or 'call'}~{number}"
+                used.add(name)
+                named.setdefault(call.id, []).append(name)
+            waiting |= named
+            last |= {recorded: names[0] for recorded, names in named.items()}
+            again = {recorded: iter(names) for recorded, names in named.items()}
+            message = replace(message, calls=tuple(replace(call, id=next(again[call.id])) for call in message.calls))
+        made.append(message)
+    return tuple(made)
 
 
 def _without_copies(loaded: Loaded) -> Loaded:
@@ -132,6 +180,8 @@ def _without_copies(loaded: Loaded) -> Loaded:
     kept, names = [], Counter()
     for number, session in enumerate(loaded.sessions):
         holder = prefixes.get(ends[number], number)
+        if holder == number:
+            holder = _grown(number, loaded.sessions)
         if holder != number:
             other = loaded.sessions[holder]
             loaded.left_out.append(f"{session.source.path}: {session.id} is the beginning of {other.id} in {other.source.path}")
@@ -139,6 +189,25 @@ def _without_copies(loaded: Loaded) -> Loaded:
         names[session.id] += 1
         kept.append(replace(session, id=f"{session.id}~{names[session.id]}") if names[session.id] > 1 else session)
     return Loaded(kept, loaded.left_out)
+
+
+def _grown(number: int, sessions: Sequence[Session]) -> int:
+    """The session that goes on where this one stops inside an answer: a copy was made before the answer was whole."""
+    session = sessions[number]
+    *before, last = session.messages
+    for holder, other in enumerate(sessions):
+        if holder == number or other.id != session.id or len(other.messages) < len(session.messages):
+            continue
+        whole = other.messages[len(before)]
+        if (
+            last.role == whole.role == "assistant"
+            and whole.text.startswith(last.text)
+            and whole.calls[: len(last.calls)] == last.calls
+            and (len(other.messages), whole.text, whole.calls) != (len(session.messages), last.text, last.calls)
+            and list(_digests(other.messages[: len(before)])) == list(_digests(before))
+        ):
+            return holder
+    return number
 
 
 def _digests(messages: Sequence[Message]) -> Iterator[bytes]:

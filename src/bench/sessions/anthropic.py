@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from bench.sessions.blocks import assistant_parts, content_text, user_messages
-from bench.sessions.document import Document
+from bench.sessions.document import Document, clean
 from bench.types import Message, Session, Source
 
 _BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"}
@@ -51,10 +51,10 @@ class Reader:
                         messages.append(Message("assistant", text, calls, thinking=thinking))
             sessions.append(
                 Session(
-                    id=str(record.get("id") or document.name + (f"#{number}" if number else "")),
+                    id=clean(record.get("id"), problems) or document.name + (f"#{number}" if number else ""),
                     messages=tuple(replace(m, id=f"m{n}") for n, m in enumerate(messages)),
                     source=Source(self.name, str(document.path), document.sha256),
-                    model=str(record.get("model") or ""),
+                    model=clean(record.get("model"), problems),
                     problems=tuple(problems),
                 )
             )
@@ -91,5 +91,6 @@ def export(messages: Sequence[Message]) -> tuple[str, list[dict[str, Any]]]:
             continue
         blocks: list[dict[str, Any]] = [{"type": "text", "text": message.text}] if message.text else []
         blocks += [{"type": "tool_use", "id": c.id, "name": c.name, "input": c.arguments} for c in message.calls]
-        out.append({"role": message.role, "content": blocks})
+        if blocks:  # the API takes no message without content: nothing but images or thinking was in it
+            out.append({"role": message.role, "content": blocks})
     return system, out

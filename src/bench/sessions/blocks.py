@@ -22,8 +22,8 @@ def content_text(content: Any, problems: list[str]) -> tuple[str, int]:
             texts.append(clean(part, problems))
         elif part.get("type") in ("image", "image_url", "input_image"):
             images += 1
-        elif isinstance(part.get("text"), str):
-            texts.append(clean(part["text"], problems))
+        elif part.get("type") == "text" or isinstance(part.get("text"), str):
+            texts.append(clean(part.get("text"), problems))
         else:
             texts.append(clean({key: value for key, value in part.items() if key != "cache_control"}, problems))
     return "\n".join(text for text in texts if text.strip()), images
@@ -38,7 +38,7 @@ def user_messages(content: Any, problems: list[str], at: float | None = None) ->
     for block in content:
         if isinstance(block, dict) and block.get("type") == "tool_result":
             text, images = content_text(block.get("content"), problems)
-            call_id = str(block.get("tool_use_id") or "")
+            call_id = clean(block.get("tool_use_id"), problems)
             made.append(Message("tool", text, call_id=call_id, is_error=bool(block.get("is_error")), images=images, at=at))
         else:
             said.append(block)
@@ -58,7 +58,7 @@ def assistant_parts(content: Any, problems: list[str]) -> tuple[str, str, tuple[
         kind = block.get("type") if isinstance(block, dict) else None
         if kind in ("tool_use", "server_tool_use"):
             arguments = parsed_arguments(block.get("input"), problems)
-            calls.append(ToolCall(str(block.get("id") or ""), str(block.get("name") or ""), arguments))
+            calls.append(ToolCall(clean(block.get("id"), problems), clean(block.get("name"), problems), arguments))
         elif kind == "thinking":
             thinking.append(clean(block.get("thinking"), problems))
         elif kind != "redacted_thinking":

@@ -7,13 +7,15 @@ Every message line carries every key, and a call's arguments stand as JSON text,
 from __future__ import annotations
 
 import gzip
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 import orjson
 
-from bench.sessions.document import Document, clean, clean_value
+from bench.sessions.document import Document, clean, clean_value, json_text, number
 from bench.types import BenchError, Message, RecordedCompaction, Role, Session, Source, ToolCall, Usage
 
 SCHEMA = 1
@@ -53,7 +55,7 @@ def message_record(message: Message) -> dict[str, Any]:
 
 def arguments_text(arguments: Mapping[str, Any] | str) -> str:
     """The JSON text of a call's arguments; recorded text that never was JSON stays as it is."""
-    return arguments if isinstance(arguments, str) else orjson.dumps(dict(arguments)).decode()
+    return arguments if isinstance(arguments, str) else json_text(dict(arguments))
 
 
 def dumps(session: Session) -> bytes:
@@ -92,46 +94,73 @@ class Reader:
                 messages.append(message_from_record(record, problems))
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 problems.append(f"line {line} is not a canonical message ({type(error).__name__}: {error})")
+        ids = Counter(message.id for message in messages)
+        if len(ids) < len(messages) or "" in ids:
+            problems.append("ids of messages are missing or stand twice; all were numbered anew")
+            messages = [replace(message, id=f"m{place}") for place, message in enumerate(messages)]
         session = Session(
-            id=str(header.get("session_id") or document.name),
+            id=clean(header.get("session_id"), problems) or document.name,
             messages=tuple(messages),
             source=Source(self.name, str(document.path), document.sha256),
-            project=header.get("project") or "",
-            cwd=header.get("cwd") or "",
-            model=header.get("model") or "",
-            compactions=tuple(RecordedCompaction(**item) for item in header.get("compactions") or ()),
+            project=clean(header.get("project"), problems),
+            cwd=clean(header.get("cwd"), problems),
+            model=clean(header.get("model"), problems),
+            compactions=tuple(_compactions(header.get("compactions"), problems)),
             problems=tuple(problems),
         )
         return [session]
+
+
+def _compactions(recorded: Any, problems: list[str]) -> Iterator[RecordedCompaction]:
+    for item in recorded if isinstance(recorded, list) else ():
+        if not isinstance(item, dict):
+            problems.append(f"a compaction in the header line is {str(item)[:80]!r}, not an object")
+            continue
+        before, after = item.get("tokens_before"), item.get("tokens_after")
+        yield RecordedCompaction(
+            before=number(item.get("before"), problems),
+            trigger=clean(item.get("trigger"), problems),
+            tokens_before=None if before is None else number(before, problems),
+            tokens_after=None if after is None else number(after, problems),
+            summary=clean(item.get("summary"), problems),
+        )
 
 
 def message_from_record(record: Mapping[str, Any], problems: list[str]) -> Message:
     """A message from its canonical record; what is wrong with its text is added to `problems`."""
     if record["role"] not in get_args(Role):
         raise ValueError(f"unknown role {record['role']!r}")
-    usage = record.get("usage")
+    usage, at, call_id = record.get("usage"), record.get("at"), record.get("call_id")
     return Message(
         role=record["role"],
         text=clean(record.get("text"), problems),
         calls=tuple(
-            ToolCall(str(c["id"]), str(c["name"]), parsed_arguments(c["arguments"], problems)) for c in record.get("calls") or ()
+            ToolCall(clean(c["id"], problems), clean(c["name"], problems), parsed_arguments(c["arguments"], problems))
+            for c in record.get("calls") or ()
         ),
-        call_id=record.get("call_id"),
+        call_id=None if call_id is None else clean(call_id, problems),
         is_error=bool(record.get("is_error")),
         thinking=clean(record.get("thinking"), problems),
-        images=int(record.get("images") or 0),
-        id=str(record.get("id") or ""),
-        at=record.get("at"),
-        usage=Usage(**usage) if usage else None,
+        images=number(record.get("images"), problems),
+        id=clean(record.get("id"), problems),
+        at=at if isinstance(at, int | float) else None,
+        usage=None if usage is None else Usage(**{name: number(count, problems) for name, count in usage.items()}),
     )
 
 
 def parsed_arguments(arguments: Any, problems: list[str]) -> Mapping[str, Any] | str:
-    """A call's arguments as a dict; text that is no JSON object stays text, whole."""
+    """A call's arguments as a dict; text that is no JSON object stays text, whole, as do arguments nested too deeply to store."""
+    value = arguments
     if isinstance(arguments, str):
         try:
             value = orjson.loads(arguments)
-        except orjson.JSONDecodeError:
+        except ValueError:  # no JSON, or with lone surrogates in it
             return clean(arguments, problems)
-        return clean_value(value, problems) if isinstance(value, dict) else arguments
-    return clean_value(arguments, problems) if isinstance(arguments, dict) else clean(arguments, problems)
+    if not isinstance(value, dict):
+        return clean(arguments, problems)
+    value = clean_value(value, problems)
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        return json_text(value)
+    return value

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from bench.sessions.blocks import assistant_parts, user_messages
-from bench.sessions.document import Document, clean
+from bench.sessions.document import Document, clean, number
 from bench.types import Message, RecordedCompaction, Session, Source, Usage
 
 
@@ -26,14 +26,14 @@ class Reader:
     description = "Claude Code transcript, JSON lines with type, message and uuid"
 
     def missing(self, document: Document) -> str:
-        for record in document.records[:200]:
+        for record in document.records:  # hundreds of progress lines may stand before the first message
             if (
                 isinstance(record, dict)
                 and record.get("type") in ("user", "assistant")
                 and isinstance(record.get("message"), dict)
+                and ("sessionId" in record or "uuid" in record)
             ):
-                if "sessionId" in record or "uuid" in record:
-                    return ""
+                return ""
         return "no line with type user or assistant, a message object and a uuid or sessionId"
 
     def read(self, document: Document) -> list[Session]:
@@ -43,12 +43,12 @@ class Reader:
             if not isinstance(record, dict):
                 document.problems.append(f"a line holds {type(record).__name__}, not an entry")
                 continue
-            uuid = record.get("uuid")
+            uuid = str(record.get("uuid") or "")
             if uuid in seen:  # a second /compact appends the old history once more
                 continue
             if uuid:
                 seen.add(uuid)
-            name = str(record.get("agentId") or "sidechain") if record.get("isSidechain") else ""
+            name = (clean(record.get("agentId"), document.problems) or "sidechain") if record.get("isSidechain") else ""
             chains.setdefault(name, _Chain()).add(record)
         sessions = []
         for name, chain in chains.items():
@@ -81,26 +81,30 @@ class _Chain:
         self._by_answer: dict[str, int] = {}
 
     def add(self, entry: Mapping[str, Any]) -> None:
-        self.session_id = self.session_id or str(entry.get("sessionId") or "")
-        self.cwd = self.cwd or str(entry.get("cwd") or "")
+        self.session_id = self.session_id or clean(entry.get("sessionId"), self.problems)
+        self.cwd = self.cwd or clean(entry.get("cwd"), self.problems)
         kind, message = entry.get("type"), entry.get("message")
         if kind == "system" and entry.get("subtype") == "compact_boundary":
-            self._boundary(entry.get("compactMetadata") or {})
+            metadata = entry.get("compactMetadata")
+            self._boundary(metadata if isinstance(metadata, dict) else {})
         elif kind in ("user", "assistant"):
             if not isinstance(message, dict):
-                self.problems.append(f"entry {entry.get('uuid')} of type {kind} holds no message")
+                self.problems.append(f"entry {entry.get('uuid')!r} of type {kind} holds no message")
             elif kind == "user":
                 self._user(entry, message)
             else:
                 self._assistant(entry, message)
 
     def _boundary(self, metadata: Mapping[str, Any]) -> None:
+        def tokens(recorded: Any) -> int | None:
+            return None if recorded is None else number(recorded, self.problems)
+
         self.compactions.append(
             RecordedCompaction(
                 before=len(self.messages),
-                trigger=str(metadata.get("trigger") or ""),
-                tokens_before=metadata.get("preTokens"),
-                tokens_after=metadata.get("postTokens"),
+                trigger=clean(metadata.get("trigger"), self.problems),
+                tokens_before=tokens(metadata.get("preTokens")),
+                tokens_after=tokens(metadata.get("postTokens")),
             )
         )
 
@@ -122,9 +126,9 @@ class _Chain:
             self.problems.append(f"a line the product wrote itself, not the model, is left out: {text!r}")
             return
         text, thinking, calls = assistant_parts(message.get("content"), self.problems)
-        self.model = self.model or str(message.get("model") or "")
-        usage = _usage(message.get("usage"))
-        key = message.get("id") or entry.get("requestId")
+        self.model = self.model or clean(message.get("model"), self.problems)
+        usage = _usage(message.get("usage"), self.problems)
+        key = str(message.get("id") or entry.get("requestId") or "")
         if key in self._by_answer:
             at = self._by_answer[key]
             old = self.messages[at]
@@ -143,15 +147,16 @@ class _Chain:
             self.messages.append(Message("assistant", text, calls, thinking=thinking, at=at, usage=usage))
 
 
-def _usage(usage: Any) -> Usage | None:
+def _usage(usage: Any, problems: list[str]) -> Usage | None:
     if not isinstance(usage, dict):
         return None
     names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    return Usage(*(int(usage.get(name) or 0) for name in names))
+    return Usage(*(number(usage.get(name), problems) for name in names))
 
 
 def _seconds(timestamp: Any) -> float | None:
     try:
-        return datetime.fromisoformat(str(timestamp)).timestamp()
-    except ValueError:
+        moment = datetime.fromisoformat(str(timestamp))
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
         return None

@@ -41,7 +41,8 @@ class Document:
     @property
     def name(self) -> str:
         """The file's name without its endings, for session ids."""
-        return self.path.name.split(".")[0] or self.path.name
+        name = self.path.name.split(".")[0] or self.path.name
+        return clean(name, [])  # a file name may hold bytes that are no text
 
 
 def open_document(path: Path) -> Document:
@@ -79,15 +80,15 @@ def _decode(data: bytes, document: Document) -> str:
 
 def _read_tolerantly(text: str, document: Document) -> None:
     """One JSON value with what strict JSON forbids in it, or JSON lines, or a list whose end is missing."""
-    text = text.strip(_AROUND)
-    found, complete = _tolerant(text, at_most=1)
+    whole = text.strip(_AROUND)
+    found, complete = _tolerant(whole, at_most=1)
     if complete:
         document.records, document.lines = found, [1]
         return
     lines = Document(document.path, document.sha256)
     _read_lines(text, lines)
-    if not found and text.startswith("[") and not any(isinstance(record, list) for record in lines.records):
-        _read_cut_array(text, document)
+    if not found and whole.startswith("[") and not any(isinstance(record, list) for record in lines.records):
+        _read_cut_array(whole, document)
     if not document.records:
         document.records, document.lines = lines.records, lines.lines
         document.problems += lines.problems
@@ -152,7 +153,7 @@ def _finite(text: str) -> float | str:
 
 
 def _whole(text: str) -> int | float | str:
-    return int(text) if len(text) < 19 else _finite(text)
+    return int(text) if len(text) < 20 else _finite(text)
 
 
 def clean(text: Any, problems: list[str]) -> str:
@@ -170,9 +171,9 @@ def clean(text: Any, problems: list[str]) -> str:
 def json_text(value: Any) -> str:
     """The JSON text of a cleaned value, however deep it is nested."""
     try:
-        return orjson.dumps(value).decode()
+        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
     except TypeError:  # orjson stops at 254 levels
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def number(value: Any, problems: list[str]) -> int:

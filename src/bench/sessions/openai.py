@@ -13,7 +13,7 @@ from typing import Any
 from bench.sessions.anthropic import histories
 from bench.sessions.blocks import content_text
 from bench.sessions.canonical import arguments_text, parsed_arguments
-from bench.sessions.document import Document, clean
+from bench.sessions.document import Document, clean, number
 from bench.types import Message, Role, Session, Source, ToolCall, Usage
 
 _ROLES: dict[str, Role] = {
@@ -30,22 +30,22 @@ class Reader:
 
     def missing(self, document: Document) -> str:
         for _, _, messages in histories(document):
-            if messages and all(isinstance(m, dict) and m.get("role") in _ROLES for m in messages[:3]):
+            if messages and all(isinstance(m, dict) and str(m.get("role")) in _ROLES for m in messages[:3]):
                 return ""
         return "no list of messages with the roles system, user, assistant or tool"
 
     def read(self, document: Document) -> list[Session]:
         sessions = []
-        for number, record, recorded in histories(document):
+        for place, record, recorded in histories(document):
             problems = list(document.problems)
             items = recorded + _answers(record)
             messages = [m for item in items if (m := _message(item, problems)) is not None]
             sessions.append(
                 Session(
-                    id=str(record.get("id") or document.name + (f"#{number}" if number else "")),
+                    id=clean(record.get("id"), problems) or document.name + (f"#{place}" if place else ""),
                     messages=tuple(replace(m, id=f"m{n}") for n, m in enumerate(messages)),
                     source=Source(self.name, str(document.path), document.sha256),
-                    model=str(record.get("model") or ""),
+                    model=clean(record.get("model"), problems),
                     problems=tuple(problems),
                 )
             )
@@ -73,10 +73,14 @@ def _message(item: Any, problems: list[str]) -> Message | None:
     text, images = content_text(item.get("content"), problems)
     if not text and item.get("refusal"):
         text = clean(item["refusal"], problems)
-    calls = tuple(_call(call, problems) for call in item.get("tool_calls") or () if isinstance(call, dict))
+    recorded = item.get("tool_calls") or []
+    if not isinstance(recorded, list):
+        recorded = [recorded]
+    calls = tuple(_call(call, problems) for call in recorded if isinstance(call, dict))
+    problems += [f"an item of tool_calls is no call: {str(call)[:80]!r}" for call in recorded if not isinstance(call, dict)]
     if isinstance(item.get("function_call"), dict):
         call = item["function_call"]
-        name = str(call.get("name") or "")
+        name = clean(call.get("name"), problems)
         calls += (ToolCall(name, name, parsed_arguments(call.get("arguments"), problems)),)
     if not (text.strip() or calls or images or role == "tool"):
         return None
@@ -84,26 +88,26 @@ def _message(item: Any, problems: list[str]) -> Message | None:
         role,
         text,
         calls,
-        call_id=str(item.get("tool_call_id") or item.get("name") or "") if role == "tool" else None,
+        call_id=(clean(item.get("tool_call_id"), problems) or clean(item.get("name"), problems)) if role == "tool" else None,
         thinking=clean(item.get("reasoning_content"), problems),
         images=images,
-        usage=_usage(item.get("usage")),
+        usage=_usage(item.get("usage"), problems),
     )
 
 
 def _call(call: dict[str, Any], problems: list[str]) -> ToolCall:
-    function = call.get("function") if isinstance(call.get("function"), dict) else call
-    return ToolCall(
-        str(call.get("id") or ""), str(function.get("name") or ""), parsed_arguments(function.get("arguments"), problems)
-    )
+    function = next((call[kind] for kind in ("function", "custom") if isinstance(call.get(kind), dict)), call)
+    arguments = function["input"] if "input" in function else function.get("arguments")  # a custom tool takes free text
+    return ToolCall(clean(call.get("id"), problems), clean(function.get("name"), problems), parsed_arguments(arguments, problems))
 
 
-def _usage(usage: Any) -> Usage | None:
+def _usage(usage: Any, problems: list[str]) -> Usage | None:
     if not isinstance(usage, dict):
         return None
-    details = usage.get("prompt_tokens_details") or {}
-    cached = int(details.get("cached_tokens") or 0) if isinstance(details, dict) else 0
-    return Usage(int(usage.get("prompt_tokens") or 0) - cached, int(usage.get("completion_tokens") or 0), cache_read=cached)
+    details = usage.get("prompt_tokens_details")
+    cached = number(details.get("cached_tokens"), problems) if isinstance(details, dict) else 0
+    prompt, completion = (number(usage.get(name), problems) for name in ("prompt_tokens", "completion_tokens"))
+    return Usage(prompt - cached, completion, cache_read=cached)
 
 
 def export(messages: Sequence[Message]) -> list[dict[str, Any]]:
