@@ -77,7 +77,15 @@ def test_prune_on_a_million_tokens(benchmark):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["list", "strategies"], ["list", "--help"], ["run", "--help"], ["estimate", "--help"], ["show", "--help"], ["rescore", "--help"]],
+    [
+        ["--help"],
+        ["list", "strategies"],
+        ["list", "--help"],
+        ["run", "--help"],
+        ["estimate", "--help"],
+        ["show", "--help"],
+        ["rescore", "--help"],
+    ],
     ids=" ".join,
 )
 def test_short_commands(benchmark, tmp_path, arguments):

@@ -50,7 +50,16 @@ def reader() -> str:
         summary = load(f"reader_{half}")
         for name in FREE:
             row = summary["by_category"][name]
-            body.append([half, name, estimate(row["ceiling"]), estimate(row["floor"]), str(row["ceiling"]["n"]), str(row["ceiling"]["clusters"])])
+            body.append(
+                [
+                    half,
+                    name,
+                    estimate(row["ceiling"]),
+                    estimate(row["floor"]),
+                    str(row["ceiling"]["n"]),
+                    str(row["ceiling"]["clusters"]),
+                ]
+            )
     hand = load("reader_hand_worded")
     by_session = ", ".join(f"{name} {right:.0f}" for name, right in hand["by_session"].items())
     text = f"On {hand['n']} hand-worded questions over {hand['clusters']} sessions it answers {hand['right']:.0f} right ({by_session} of 10 each)."
@@ -62,7 +71,13 @@ def output() -> str:
     return f"```\n{(RESULTS / 'baseline' / 'make_run.txt').read_text().rstrip()}\n```"
 
 
-PARTS = {"output": output, "table": table, "categories": categories, "reader": reader, "help": lambda: f"```\n{HELP.rstrip()}\n```"}
+PARTS = {
+    "output": output,
+    "table": table,
+    "categories": categories,
+    "reader": reader,
+    "help": lambda: f"```\n{HELP.rstrip()}\n```",
+}
 
 
 def written(text: str) -> str:

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hypothesis import strategies as st
+
 from bench.sessions import anthropic, openai
 from bench.types import Message, Session, Source, ToolCall
 
@@ -62,13 +64,17 @@ def work(rounds: int = 9, *, with_system: bool = True, with_user: bool = True, i
                 call(first, "Bash", command=f"make -C {place} build"),
                 call(second, "Read", file_path=path),
             ),
-            result(first, f"compiling {place}\nbuild id: {value((id, place, 'build'))}\nlog file: /var/log/{place}.log\nport: {4100 + number}"),
+            result(
+                first,
+                f"compiling {place}\nbuild id: {value((id, place, 'build'))}\n"
+                f"log file: /var/log/{place}.log\nport: {4100 + number}",
+            ),
             result(second, f"def {place}_limit():\n    return {number + 7}  # token {value((id, place, 'token'))}\n"),
             assistant(
                 "", call(third, "Edit", file_path=path, old_string=f"return {number + 7}", new_string=f"return {number + 11}")
             ),
             result(third, f"The file {path} has been updated."),
-        ]  # fmt: skip
+        ]
     made.append(assistant("All of it is built and changed."))
     return session(*made, id=id)
 
@@ -86,11 +92,17 @@ def claude_code_entries(made: Session, *, session_id: str | None = None) -> list
         number = len(entries)
         entries.append(
             {
-                "type": kind, "uuid": f"u{number}", "parentUuid": f"u{number - 1}" if number else None, "isSidechain": False,
-                "sessionId": session_id or made.id, "cwd": "/srv/app", "timestamp": f"2026-03-01T10:{number // 60:02}:{number % 60:02}.000Z",
-                "message": message, **fields,
+                "type": kind,
+                "uuid": f"u{number}",
+                "parentUuid": f"u{number - 1}" if number else None,
+                "isSidechain": False,
+                "sessionId": session_id or made.id,
+                "cwd": "/srv/app",
+                "timestamp": f"2026-03-01T10:{number // 60:02}:{number % 60:02}.000Z",
+                "message": message,
+                **fields,
             }
-        )  # fmt: skip
+        )
 
     for number, message in enumerate(made.messages):
         if message.role == "user":
@@ -103,9 +115,12 @@ def claude_code_entries(made: Session, *, session_id: str | None = None) -> list
             blocks += [{"type": "tool_use", "id": c.id, "name": c.name, "input": c.arguments} for c in message.calls]
             for block in blocks:
                 answer = {
-                    "id": f"msg_{number}", "role": "assistant", "model": "claude-test", "content": [block],
+                    "id": f"msg_{number}",
+                    "role": "assistant",
+                    "model": "claude-test",
+                    "content": [block],
                     "usage": {"input_tokens": 5, "output_tokens": 9},
-                }  # fmt: skip
+                }
                 add("assistant", answer, requestId=f"req_{number}")
     return entries
 
@@ -128,6 +143,50 @@ def write_anthropic(made: Session, path: Path) -> Path:
 def essence(messages: Sequence[Message]) -> list[tuple[Any, ...]]:
     """What no format may lose: role, text, calls with their arguments, and which call a result answers."""
     return [
-        (m.role, m.text, [(c.id, c.name, c.arguments if isinstance(c.arguments, str) else dict(c.arguments)) for c in m.calls], m.call_id)
+        (
+            m.role,
+            m.text,
+            [(c.id, c.name, c.arguments if isinstance(c.arguments, str) else dict(c.arguments)) for c in m.calls],
+            m.call_id,
+        )
         for m in messages
-    ]  # fmt: skip
+    ]
+
+
+# --- random sessions, for property tests
+
+WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30).filter(str.strip)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+    max_leaves=5,
+)
+ARGUMENTS = st.dictionaries(WORDS, VALUES, max_size=3) | WORDS.map(lambda text: f"no json: {text}")
+
+
+@st.composite
+def sessions(draw: st.DrawFn, most_turns: int = 12) -> Session:
+    """A random session that a file can hold: messages in any order, calls with none to all of their results, some late."""
+    made = [system(draw(WORDS))] if draw(st.booleans()) else []
+    made.append(user(draw(WORDS)))
+    number, late = 0, []
+    for _ in range(draw(st.integers(0, most_turns))):
+        kind = draw(st.sampled_from(["user", "text", "calls", "calls"]))
+        if kind == "user":
+            made.append(user(draw(WORDS)))
+        elif kind == "text":
+            made.append(assistant(draw(WORDS)))
+        else:
+            calls = tuple(ToolCall(f"c{number + n}", draw(WORDS), draw(ARGUMENTS)) for n in range(draw(st.integers(1, 3))))
+            number += len(calls)
+            made.append(assistant(draw(st.just("") | WORDS), *calls))
+            results = [
+                result(c.id, draw(st.just("") | WORDS), is_error=draw(st.booleans())) for c in draw(st.permutations(calls))
+            ]
+            now = draw(st.integers(0, len(results)))
+            made += results[:now]
+            if draw(st.booleans()):
+                late += results[now:]
+        if late and draw(st.booleans()):
+            made.append(late.pop())
+    return session(*made)

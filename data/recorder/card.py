@@ -8,7 +8,6 @@ from pathlib import Path
 from bench.analysis.table import markdown
 from bench.tokens import DEFAULT_ENCODING, counter
 from bench.types import Session
-
 from recorder.truth import Truth
 
 SHINGLE = 50  # tokens

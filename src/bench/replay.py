@@ -11,7 +11,9 @@ from bench.turns import turns
 from bench.types import Cut, Message, Session
 
 # A root instruction file shown to the agent as a message, as recorders and products head it.
-_INSTRUCTIONS = re.compile(r"\A[^\n]{0,80}\b(AGENTS|CLAUDE|GEMINI|CONVENTIONS|copilot-instructions)\.md\b", re.IGNORECASE)
+_INSTRUCTIONS = re.compile(
+    r"\A(?:#+ |<[\w-]+>\s*|Contents of )?[\w./~-]*\b(AGENTS|CLAUDE|GEMINI|CONVENTIONS|copilot-instructions)\.md\b"
+)
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,7 @@ def tail_index(context: Sequence[Message], head_end: int, tail: int, open_until:
     return head_end + after_head[number].start if after_head else head_end
 
 
-def _places(
-    messages: Sequence[Message], counter: TokenCounter, total: int, open_until: Sequence[int]
-) -> list[tuple[int, float]]:
+def _places(messages: Sequence[Message], counter: TokenCounter, total: int, open_until: Sequence[int]) -> list[tuple[int, float]]:
     """(index, share of all tokens before it) of every place before an assistant message with no call open across it."""
     places, tokens = [], 0
     for index, message in enumerate(messages):

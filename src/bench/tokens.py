@@ -13,6 +13,7 @@ import orjson
 from bench.types import BenchError, Message
 
 DEFAULT_ENCODING = "o200k_base"
+PIECE = 400_000  # characters encoded at once
 MESSAGE_OVERHEAD = 4  # role and separators of one chat message, the usual estimate for OpenAI's chat format
 
 
@@ -26,13 +27,15 @@ class TokenCounter:
         try:
             self._encoding = tiktoken.get_encoding(name)
         except (ValueError, OSError) as error:
-            raise BenchError(f"token encoding {name!r} is not available: {error}") from error
+            raise BenchError(f"token encoding {name!r} is not available here; o200k_base and cl100k_base are") from error
         self.name = name
         self._seen: dict[tuple[object, ...], int] = {}
 
     def encode(self, text: str) -> list[int]:
-        # Transcripts contain strings such as "<|endoftext|>": they are text here, never control tokens.
-        return self._encoding.encode_ordinary(text)
+        # Transcripts contain strings such as "<|endoftext|>": they are text here, never control tokens. A million
+        # spaces in a row are too much for tiktoken, so long texts are encoded in pieces.
+        pieces = (text[n : n + PIECE] for n in range(0, len(text), PIECE))
+        return [token for piece in pieces for token in self._encoding.encode_ordinary(piece)]
 
     def text(self, text: str) -> int:
         return len(self.encode(text))

@@ -4,11 +4,10 @@ import json
 
 import pytest
 from hypothesis import given, settings
-from making import assistant, call, essence, result, session, user, work, write_anthropic, write_lines
-from making_strategies import sessions
 
 from bench.sessions import anthropic, load
 from bench.types import BenchError
+from making import assistant, call, essence, result, session, sessions, user, work, write_anthropic, write_lines
 
 
 def read(tmp_path, value):
@@ -66,7 +65,14 @@ def test_every_shape_of_a_result(tmp_path, content, expected):
 
 def test_an_assistant_message_may_be_a_string_and_thinking_is_apart(tmp_path):
     thinking = [{"type": "thinking", "thinking": "hm", "signature": "x"}, {"type": "redacted_thinking", "data": "zz"}]
-    made = read(tmp_path, [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "assistant", "content": [*thinking, {"type": "text", "text": "c"}]}])  # fmt: skip
+    made = read(
+        tmp_path,
+        [
+            {"role": "user", "content": "a"},
+            {"role": "assistant", "content": "b"},
+            {"role": "assistant", "content": [*thinking, {"type": "text", "text": "c"}]},
+        ],
+    )
     assert [(m.text, m.thinking) for m in made.messages] == [("a", ""), ("b", ""), ("c", "hm")]
 
 
@@ -80,7 +86,9 @@ def test_a_list_without_its_closing_bracket(tmp_path):
     made = work(3)
     items = anthropic.export(made.messages)[1]
     whole = essence(made.messages[1:])
-    for number, text in enumerate((json.dumps(items), json.dumps(items, indent=1), ",\n".join(map(json.dumps, items)).join("[]"))):
+    for number, text in enumerate(
+        (json.dumps(items), json.dumps(items, indent=1), ",\n".join(map(json.dumps, items)).join("[]"))
+    ):
         path = tmp_path / f"cut{number}.json"
         path.write_text(text.rstrip("]\n "))
         loaded = load(path).sessions[0]
@@ -102,27 +110,33 @@ def test_lines_of_histories(tmp_path):
 
 
 def test_an_item_of_another_kind_is_noted(tmp_path):
-    path = tmp_path / "h.json"
-    path.write_text(json.dumps({"system": "s", "messages": [{"role": "user", "content": "a"}, {"type": "reasoning"}, 4]}))
-    made = load(path, format="openai").sessions[0] if False else anthropic.Reader().read(_document(path))[0]
-    assert [m.text for m in made.messages] == ["s", "a"]
-    assert len(made.problems) == 2
-
-
-def _document(path):
-    from bench.sessions.document import open_document
-
-    return open_document(path)
+    whole = {"system": "s", "messages": [{"role": "user", "content": "a"}]}
+    odd = {"system": "s", "messages": [{"role": "user", "content": "b"}, {"type": "reasoning"}, 4]}
+    loaded = load(write_lines(tmp_path / "h.jsonl", [whole, odd])).sessions
+    assert [[m.text for m in s.messages] for s in loaded] == [["s", "a"], ["s", "b"]]
+    assert [len(s.problems) for s in loaded] == [0, 2]
 
 
 def test_results_of_one_answer_are_exported_in_one_message():
     made = session(user("go"), assistant("", call("a"), call("b")), result("a", "1"), result("b", "2", is_error=True), user("on"))
     assert anthropic.export(made.messages)[1] == [
         {"role": "user", "content": [{"type": "text", "text": "go"}]},
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "Bash", "input": {}}, {"type": "tool_use", "id": "b", "name": "Bash", "input": {}}]},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "1"}, {"type": "tool_result", "tool_use_id": "b", "content": "2", "is_error": True}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "tool_use", "id": "a", "name": "Bash", "input": {}},
+                {"type": "tool_use", "id": "b", "name": "Bash", "input": {}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "a", "content": "1"},
+                {"type": "tool_result", "tool_use_id": "b", "content": "2", "is_error": True},
+            ],
+        },
         {"role": "user", "content": [{"type": "text", "text": "on"}]},
-    ]  # fmt: skip
+    ]
 
 
 def test_a_message_of_images_alone_does_not_stop_the_export():

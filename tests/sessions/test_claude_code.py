@@ -3,10 +3,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from making import assistant, call, claude_code_entries, essence, result, session, user, work, write_claude_code, write_lines
 
 from bench.sessions import load
 from bench.types import BenchError, RecordedCompaction, Usage
+from making import assistant, call, claude_code_entries, essence, result, session, user, work, write_claude_code, write_lines
 
 IDENTITY = {"sessionId": "s1", "cwd": "/srv/app", "version": "2.1.0"}
 
@@ -47,7 +47,10 @@ def test_a_whole_session_comes_back(tmp_path):
 
 
 def test_blocks_of_one_answer_become_one_message_with_the_last_usage(tmp_path):
-    usage = [{"input_tokens": 10, "output_tokens": n, "cache_read_input_tokens": 7, "cache_creation_input_tokens": 3} for n in (9, 9, 159)]
+    usage = [
+        {"input_tokens": 10, "output_tokens": n, "cache_read_input_tokens": 7, "cache_creation_input_tokens": 3}
+        for n in (9, 9, 159)
+    ]
     made = read(
         tmp_path,
         said("go"),
@@ -55,7 +58,7 @@ def test_blocks_of_one_answer_become_one_message_with_the_last_usage(tmp_path):
         answer(text("I look."), uuid="b", usage=usage[1], requestId="r"),
         answer(use("t1", command="ls"), uuid="c", usage=usage[2], requestId="r"),
         said([got("t1")], uuid="d"),
-    )  # fmt: skip
+    )
     assert [m.role for m in made.messages] == ["user", "assistant", "tool"]
     merged = made.messages[1]
     assert (merged.thinking, merged.text, [c.id for c in merged.calls]) == ("hm", "I look.", ["t1"])
@@ -84,7 +87,12 @@ def test_results_between_the_blocks_of_one_answer(tmp_path):
         said([got("t2", "second")], uuid="d"),
         answer(text("end"), id="msg_2", uuid="e"),
     )
-    assert [(m.role, m.text) for m in made.messages] == [("assistant", ""), ("tool", "first"), ("tool", "second"), ("assistant", "end")]  # fmt: skip
+    assert [(m.role, m.text) for m in made.messages] == [
+        ("assistant", ""),
+        ("tool", "first"),
+        ("tool", "second"),
+        ("assistant", "end"),
+    ]
     assert [c.id for c in made.messages[0].calls] == ["t1", "t2"]
     assert made.problems == ()
 
@@ -158,7 +166,14 @@ def test_lines_that_are_no_messages_are_passed_over_however_many_come_first(tmp_
 
 
 def boundary(**metadata):
-    return {"type": "system", "subtype": "compact_boundary", "parentUuid": None, "logicalParentUuid": "u1", "uuid": "cb", "compactMetadata": metadata}  # fmt: skip
+    return {
+        "type": "system",
+        "subtype": "compact_boundary",
+        "parentUuid": None,
+        "logicalParentUuid": "u1",
+        "uuid": "cb",
+        "compactMetadata": metadata,
+    }
 
 
 def summary(words):
@@ -166,7 +181,14 @@ def summary(words):
 
 
 def test_a_recorded_compaction_is_kept_beside_the_messages(tmp_path):
-    made = read(tmp_path, said("go"), answer(text("done")), boundary(trigger="auto", preTokens=167081, postTokens=9000), summary("It went on."), said("next", uuid="u9"))  # fmt: skip
+    made = read(
+        tmp_path,
+        said("go"),
+        answer(text("done")),
+        boundary(trigger="auto", preTokens=167081, postTokens=9000),
+        summary("It went on."),
+        said("next", uuid="u9"),
+    )
     assert [m.text for m in made.messages] == ["go", "done", "next"]
     assert made.compactions == (RecordedCompaction(2, "auto", 167081, 9000, "It went on."),)
     assert made.problems == ()
@@ -191,7 +213,9 @@ def test_a_summary_without_its_boundary_is_noted(tmp_path):
 
 
 def test_history_that_a_second_compaction_appends_again_is_read_once(tmp_path):
-    history = claude_code_entries(session(user("one"), assistant("two", call("t", command="ls")), result("t", "three")), session_id="s1")
+    history = claude_code_entries(
+        session(user("one"), assistant("two", call("t", command="ls")), result("t", "three")), session_id="s1"
+    )
     made = read(tmp_path, *history, boundary(), *history, said("four", uuid="u99", parentUuid="u1"))
     assert [m.text for m in made.messages] == ["one", "two", "three", "four"]
     assert made.problems == ()

@@ -1047,9 +1047,7 @@ def first_request(r, f):
         r.read("halmtrafik/paging.py"),
         r.read("halmtrafik/retry.py"),
     )
-    r.agent(
-        "Now the same walk against the tapes, with the gateway's log.", r.bash("python tools/probe.py stops --log 8")
-    )
+    r.agent("Now the same walk against the tapes, with the gateway's log.", r.bash("python tools/probe.py stops --log 8"))
     r.agent(
         f"The shrunken count reproduces: {f['GOT']} items. The log ends right behind a failed call: cursor {f['CURSOR']} gets a 503, is asked "
         "again, and after that nothing more is fetched. I think the 503 is what cuts the import short: the retry seems to eat the page that "
@@ -1196,9 +1194,7 @@ def waiting(r, f):
     )
     r.agent(
         f"The whole sweep of 66 boards comes through with `early_calls: 0`. Committing under {f['T2']}.",
-        r.bash(
-            f"git add -A && git commit -m '[{f['T2']}] Obey Retry-After in both spellings' && git log --format='%h %s' -2"
-        ),
+        r.bash(f"git add -A && git commit -m '[{f['T2']}] Obey Retry-After in both spellings' && git log --format='%h %s' -2"),
         r.todo(
             ("Tests for Retry-After in seconds and as a date", "completed"),
             ("retry.py obeys the header", "completed"),
@@ -1424,9 +1420,7 @@ def quota(r, f):
     r.agent(
         f"With {f['NEWQUOTA']} a minute the sweep pauses twice or more and gets no quota refusal; the only 429s left are those on the two boards. "
         "Tests and commit.",
-        r.bash(
-            f"python -m pytest -q && git add -A && git commit -m '[{f['T5']}] Throttle to the contract on our side'"
-        ),
+        r.bash(f"python -m pytest -q && git add -A && git commit -m '[{f['T5']}] Throttle to the contract on our side'"),
     )
 
 
@@ -1437,13 +1431,9 @@ def night(r, f):
     )
     r.agent(
         "First whether it can, then who uses it and how late the recorded departures get.",
-        r.bash(
-            "python -c \"from halmtrafik.util import to_minutes; to_minutes('23:59'); to_minutes('24:35')\" 2>&1 | tail -1"
-        ),
+        r.bash("python -c \"from halmtrafik.util import to_minutes; to_minutes('23:59'); to_minutes('24:35')\" 2>&1 | tail -1"),
         r.grep("to_minutes|halmtrafik.util", "."),
-        r.bash(
-            'grep -ho \'"departs": "2[4-9]:[0-9]*"\' tapes/board-*.json | sort | uniq -c | sort -k1,1nr -k2 | head -7'
-        ),
+        r.bash('grep -ho \'"departs": "2[4-9]:[0-9]*"\' tapes/board-*.json | sort | uniq -c | sort -k1,1nr -k2 | head -7'),
     )
     r.agent(
         "As you suspected: `strptime` refuses hour 24. The gateway writes times of the service day, which goes on past midnight. I rename the "
@@ -1471,9 +1461,7 @@ def night(r, f):
     r.agent(
         f"Only the module and its own test. It points at port {f['SOAPPORT']} of a host that is gone. Removing both; I keep this out of the "
         "other commits and leave it staged, as it has no ticket yet.",
-        r.bash(
-            "git rm -q halmtrafik/soap_feed.py tests/test_soap_feed.py && python -m pytest -q && git status --short"
-        ),
+        r.bash("git rm -q halmtrafik/soap_feed.py tests/test_soap_feed.py && python -m pytest -q && git status --short"),
     )
 
 

@@ -266,7 +266,7 @@ AUDIT = dedent('''\
         sys.exit(main(*sys.argv[1:]))
     ''')
 
-CONFTEST = dedent('''\
+CONFTEST = dedent("""\
     import pytest
 
     from holdfast import store
@@ -275,9 +275,9 @@ CONFTEST = dedent('''\
     @pytest.fixture
     def conn():
         return store.connect(":memory:")
-    ''')
+    """)
 
-TEST_HOLDS = dedent('''\
+TEST_HOLDS = dedent("""\
     import pytest
 
     from holdfast import api, store, sweeper
@@ -334,9 +334,9 @@ TEST_HOLDS = dedent('''\
         api.place_hold(conn, "H-1", "cleat", "quay", 12, 5, 30)
         api.confirm(conn, "H-1", 12, 9)
         assert sweeper.sweep(conn, 99) == 0
-    ''')
+    """)
 
-TEST_MISC = dedent('''\
+TEST_MISC = dedent("""\
     from holdfast import api, store
     from holdfast.intake import receive
 
@@ -357,9 +357,9 @@ TEST_MISC = dedent('''\
         receive(conn, "DN-7", "cleat", "quay", 18, 1)
         api.count(conn, "cleat", "quay", -20, 4)
         assert store.cell(conn, "cleat", "quay") == (0, 0)
-    ''')
+    """)
 
-OLD_RECOUNT = dedent('''\
+OLD_RECOUNT = dedent("""\
     # one-off from the spring stocktake: sets every counter to what the shelf list says
     import csv, sqlite3, sys
 
@@ -367,7 +367,7 @@ OLD_RECOUNT = dedent('''\
     for row in csv.DictReader(open(sys.argv[2])):
         conn.execute("UPDATE stock SET on_hand = ? WHERE sku = ? AND site = ?", (row["shelf"], row["sku"], row["site"]))
     conn.commit()
-    ''')
+    """)
 
 TRACE = dedent('''\
     """python tools/trace_cell.py JOURNAL SKU SITE: the counters of one cell after every event that moves its drift."""
@@ -488,7 +488,7 @@ REPAIR = dedent('''\
         main(*sys.argv[1:])
     ''')
 
-TEST_REPAIR = dedent('''\
+TEST_REPAIR = dedent("""\
     from holdfast import audit, repair, store
 
 
@@ -520,7 +520,7 @@ TEST_REPAIR = dedent('''\
         capsys.readouterr()
         repair.main(tmp_path / "a.db", "INC-1", "--apply")
         assert "fix_movements=0 held_units=0" in capsys.readouterr().out
-    ''')
+    """)
 
 AGENTS = dedent("""\
     Holdfast keeps two counters per cell (one SKU at one site): `on_hand`, what lies on the shelf, and `held`, what carts have
@@ -598,7 +598,14 @@ def night(rng):
             add(t + rng.randrange(40, 300), op="receive", doc=doc, sku=sku, site=site, qty=qty)
     for sku, site in TIGHT:
         add(rng.randrange(10_000, 10_030), op="receive", doc=f"DN-{docs.pop()}", sku=sku, site=site, qty=rng.randrange(11, 19))
-        add(rng.randrange(10_300, 10_340), op="count", sku=sku, site=site, delta=-rng.randrange(23, 37), by=f"scanner-{rng.randrange(11, 30)}")
+        add(
+            rng.randrange(10_300, 10_340),
+            op="count",
+            sku=sku,
+            site=site,
+            delta=-rng.randrange(23, 37),
+            by=f"scanner-{rng.randrange(11, 30)}",
+        )
         add(rng.randrange(10_400, 10_440), op="receive", doc=f"DN-{docs.pop()}", sku=sku, site=site, qty=rng.randrange(60, 90))
     for hold in (f"H-{n:05x}" for n in ids[:330]):
         (sku, site), t, qty = rng.choice(crates), rng.randrange(10_032, 10_700), rng.randrange(3, 15)
@@ -611,7 +618,14 @@ def night(rng):
         elif fate < 0.85:
             add(soon, op="release", id=hold)
     for sku, site in rng.sample(crates, 6):
-        add(rng.randrange(10_200, 10_600), op="count", sku=sku, site=site, delta=rng.choice((-3, -2, -1, 1, 2, 4)), by=f"scanner-{rng.randrange(11, 30)}")
+        add(
+            rng.randrange(10_200, 10_600),
+            op="count",
+            sku=sku,
+            site=site,
+            delta=rng.choice((-3, -2, -1, 1, 2, 4)),
+            by=f"scanner-{rng.randrange(11, 30)}",
+        )
     for t in range(10_045, 10_720, 15):
         add(t, op="sweep")
     return "".join(json.dumps(event) + "\n" for _, _, event in sorted(events))
@@ -640,7 +654,9 @@ def play(r):
         ("oplog.py", OPLOG), ("settings.py", SETTINGS), ("replay.py", REPLAY), ("audit.py", AUDIT),
     ):  # fmt: skip
         r.file(f"holdfast/{name}", text)
-    r.file("conf/holdfast.ini", dedent(f"""\
+    r.file(
+        "conf/holdfast.ini",
+        dedent(f"""\
         [service]
         listen = 127.0.0.1:{port}
         busy_timeout_ms = {busy}
@@ -654,19 +670,23 @@ def play(r):
         [audit]
         tolerance = {tolerance}
         mail_to = stock-night@example.com
-        """))
+        """),
+    )
     r.file("tests/conftest.py", CONFTEST)
     r.file("tests/test_holds.py", TEST_HOLDS)
     r.file("tests/test_misc.py", TEST_MISC)
     r.file("tools/recount_spring.py", OLD_RECOUNT)
-    r.file("docs/drift-notes.md", dedent(f"""\
+    r.file(
+        "docs/drift-notes.md",
+        dedent(f"""\
         # Notes on the drifting counters
 
         - first alarm: night {day}, release {release}, host depot-{rng.randrange(31, 90)}
         - shop sold {rng.randrange(21, 49)} pieces that were not on the shelf, refund batch RB-{rng.randrange(50_000, 99_000)}
         - restarting the service at 05:{rng.randrange(10, 59)} did not change anything
         - the dock interface was rebuilt in 3.{rng.randrange(5, 10)} and sends notes again when it gets no answer in {rng.randrange(1100, 2900)} ms
-        """))
+        """),
+    )
     r.file(".gitignore", "var/\n__pycache__/\n")
     r.file(journal, night(rng))
     r.run(f"python -m holdfast.replay {journal} var/setup.db && mkdir -p snapshots")
@@ -677,17 +697,21 @@ def play(r):
     r.file("AGENTS.md", AGENTS)
     r.run("rm -r var && git init -q && git add -A && git commit -qm 'Import of the reservation service'")
 
-    r.system(flat("""
+    r.system(
+        flat("""
         You are the engineer on call for a small warehouse team. You work in a terminal on a checkout of their stock reservation
         service, with tools to run shell commands, read, write and edit files, search, and keep a todo list. Establish the cause of a
         fault by experiment before changing code; say plainly what an output shows and what it does not show. Prefer the smallest
         change that removes the cause. Report numbers exactly as printed. Ask when a choice belongs to the business.
-        """))
+        """)
+    )
     r.instructions(AGENTS)
 
     # --- what is wrong, and a first explanation ---
-    r.user(flat(f"""Our free stock is drifting upwards and on night {day} the shop sold pieces that don't exist. It's {incident}. The journal of
-        that night is {journal}, the counters as they stood in the morning are in {snapshot}. Please find out why, I need a cause and not a workaround."""))
+    r.user(
+        flat(f"""Our free stock is drifting upwards and on night {day} the shop sold pieces that don't exist. It's {incident}. The journal of
+        that night is {journal}, the counters as they stood in the morning are in {snapshot}. Please find out why, I need a cause and not a workaround.""")
+    )
     r.agent(
         "I'll get an overview first: the layout, what somebody already wrote down about the fault, and the settings the service ran with.",
         r.bash("git ls-files | sort && wc -l journals/*.jsonl snapshots/*.csv"), r.read("docs/drift-notes.md"), r.read("conf/holdfast.ini"),
@@ -697,7 +721,9 @@ def play(r):
         r.todo(("Reproduce the drift by replaying the night", "in_progress"), ("Find the event that makes a cell drift", "pending"),
                ("Fix the cause with a test", "pending"), ("Write up the incident", "pending")),
     )  # fmt: skip
-    tally, audit = r.agent("", r.bash(f"python -m holdfast.replay {journal} var/n0.db"), r.bash("python -m holdfast.audit var/n0.db"))
+    tally, audit = r.agent(
+        "", r.bash(f"python -m holdfast.replay {journal} var/n0.db"), r.bash("python -m holdfast.audit var/n0.db")
+    )
     drifting, units = find(r"drifting=(\d+)", audit), find(r"units=(\S+)", audit)
     duplicates, swept, refused = find(r"duplicates=(\d+)", tally), find(r"swept=(\d+)", tally), find(r"refused=(\d+)", tally)
     rows = re.findall(r"(\S+) +(\S+) +free=(-?\d+) expected=(-?\d+) drift=\+(\d+)", audit)
@@ -715,7 +741,11 @@ def play(r):
             print("sum_free:", sum(v[0] - v[1] for v in rows.values()))
             PY""")), r.bash("sha256sum journals/*.jsonl snapshots/*.csv"),
     )  # fmt: skip
-    r.user(flat("Good that it reproduces. One thing before you dig: the files in snapshots/ are evidence for the auditors, never write there; take a copy if you need to play with one."))
+    r.user(
+        flat(
+            "Good that it reproduces. One thing before you dig: the files in snapshots/ are evidence for the auditors, never write there; take a copy if you need to play with one."
+        )
+    )
     r.agent(
         "Understood. The replay matches the morning counters in every cell, so what I see here is what happened. Before reading events I need to know what the audit compares and what one line of the journal looks like.",
         r.read("holdfast/audit.py", 7, 14), r.read("holdfast/store.py"),
@@ -726,15 +756,19 @@ def play(r):
         r.bash("sed -E 's/.*evt=([a-z.]+).*/\\1/' var/replay.log | sort | uniq -c | sort -k1,1nr -k2"), r.bash("grep dock.duplicate var/replay.log"),
     )[1:]  # fmt: skip
     dup_doc = find(r"doc=(DN-\d+)", dups)
-    hit = sum(f"{a} " in audit and re.search(rf"{a} +{b} ", audit) is not None for a, b in re.findall(r"sku=(\S+) site=(\S+)", dups))
+    hit = sum(
+        f"{a} " in audit and re.search(rf"{a} +{b} ", audit) is not None for a, b in re.findall(r"sku=(\S+) site=(\S+)", dups)
+    )
     wrong = "My working theory is that a delivery note that is sent twice is counted twice"
     r.agent(
         f"This fits well: of the {duplicates} cells with a repeated delivery note, {hit} are in the list of drifting cells, and the notes say the dock sends again when it "
         f"gets no answer. {wrong}, which would push free stock up exactly as seen. I'll read the intake code with that in mind.",
         r.read("holdfast/intake.py"), r.bash(f"grep -n '{dup_doc}' {journal} var/replay.log"),
     )  # fmt: skip
-    r.user(flat(f"""Hm, the dock foreman counted {worst[0]} at {worst[1]} by hand this morning and on_hand was right to the piece. So please
-        check whether it is on_hand or held that is off before you touch intake."""))
+    r.user(
+        flat(f"""Hm, the dock foreman counted {worst[0]} at {worst[1]} by hand this morning and on_hand was right to the piece. So please
+        check whether it is on_hand or held that is off before you touch intake.""")
+    )
     r.agent(
         "Good point, and the audit hides exactly that: it only prints the difference of the two counters. I'll let it show both, behind a flag so the nightly output stays as it is.",
         r.edit("holdfast/audit.py", 'def main(db):\n    tolerance', 'def main(db, *flags):\n    tolerance'),
@@ -759,7 +793,10 @@ def play(r):
                ("Fix the causes with tests", "pending"), ("Write up the incident", "pending")),
     )  # fmt: skip
     r.agent("", r.bash(f"python tools/trace_cell.py {journal} {worst[0]} --site {worst[1]}"))
-    [trace] = r.agent("The site is a plain argument in my own tool, not an option.", r.bash(f"python tools/trace_cell.py {journal} {worst[0]} {worst[1]}"))
+    [trace] = r.agent(
+        "The site is a plain argument in my own tool, not an option.",
+        r.bash(f"python tools/trace_cell.py {journal} {worst[0]} {worst[1]}"),
+    )
     hold = find(r"evt=hold.expired hold=(\S+)", trace)
     steps = find(r"cell=\S+ steps=(\d+)", trace)
     r.agent(
@@ -786,14 +823,22 @@ def play(r):
             print(f"short_holds={len(shorts)} units_given_back_twice={sum(rest.values())}")
             PY""")), r.bash("git log --format='%h %s' && git grep -n \"'short'\""),
     )  # fmt: skip
-    r.user(flat("""Convincing. Before you fix it: checkout pins holdfast.api, so keep the signatures of the public functions in api.py exactly as they are. How would you repair this, in the sweeper only?"""))
+    r.user(
+        flat(
+            """Convincing. Before you fix it: checkout pins holdfast.api, so keep the signatures of the public functions in api.py exactly as they are. How would you repair this, in the sweeper only?"""
+        )
+    )
     r.agent(
         "Two ways. The short one is to drop 'short' from the sweeper's query. It stops this drift, but the manual release has the same hole and the next caller will make it again. "
         "The other is a `released` column on holds and one function that gives back only what was not given back yet, used by all three paths. "
         "It costs a schema step from 7 to 8. I prefer the second; the signatures stay. A failing test comes first in either case.",
         r.write("tests/test_short_holds.py", TEST_SHORT), r.bash("python -m pytest -q --tb=line tests/test_short_holds.py"),
     )  # fmt: skip
-    r.user(flat("""Take the column. And mind the log: our dashboards parse it, so every log entry has to stay a single line that starts with t= and carries an evt= key. You may add new evt names, not rename old ones."""))
+    r.user(
+        flat(
+            """Take the column. And mind the log: our dashboards parse it, so every log entry has to stay a single line that starts with t= and carries an evt= key. You may add new evt names, not rename old ones."""
+        )
+    )
     r.agent(
         "Then I put the guard next to the tables, where both modules can reach it, and leave the existing event names alone.",
         r.edit("holdfast/store.py", "SCHEMA_VERSION = 7", "SCHEMA_VERSION = 8"),
@@ -814,10 +859,16 @@ def play(r):
         r.edit("holdfast/api.py", 'bump(conn, hold["sku"], hold["site"], held=hold["taken"] - hold["qty"])', "give_back(conn, hold_id)"),
         r.edit("holdfast/api.py", "import bump, cell, move", "import bump, cell, give_back, move"),
     )  # fmt: skip
-    r.agent("", r.bash("python -m pytest -q 2>&1 | tail -n 4"), r.bash("git diff --stat"), r.bash(
-        "python - <<'PY'\nimport inspect, zlib\nfrom holdfast import api\nfor name in ('place_hold', 'confirm', 'release', 'count'):\n"
-        "    text = name + str(inspect.signature(getattr(api, name)))\n    print(f'{text}  crc={zlib.crc32(text.encode()):08x}')\nPY\n"
-        "git diff -U0 holdfast/api.py | grep -c '^[-+]def' | sed 's/^/changed_def_lines: /'"))
+    r.agent(
+        "",
+        r.bash("python -m pytest -q 2>&1 | tail -n 4"),
+        r.bash("git diff --stat"),
+        r.bash(
+            "python - <<'PY'\nimport inspect, zlib\nfrom holdfast import api\nfor name in ('place_hold', 'confirm', 'release', 'count'):\n"
+            "    text = name + str(inspect.signature(getattr(api, name)))\n    print(f'{text}  crc={zlib.crc32(text.encode()):08x}')\nPY\n"
+            "git diff -U0 holdfast/api.py | grep -c '^[-+]def' | sed 's/^/changed_def_lines: /'"
+        ),
+    )
     [after] = r.agent(
         "All green, and no `def` line of api.py moved. The real proof is the night itself, with the fixed code and a fresh database.",
         r.bash(f"python -m holdfast.replay {journal} var/n1.db var/n1.log && python -m holdfast.audit var/n1.db --split"),
@@ -843,8 +894,10 @@ def play(r):
         f"Only these two go below zero; the other counts leave no drift. {scanner} sent the one at {odd[1]}. The clamp itself is on purpose, a test asks for it. "
         "Two ways out: refuse such a count, or write the movement with the delta that was really applied and log the part that was cut off. Which one fits the floor?",
     )  # fmt: skip
-    r.user(flat("""The handheld scanners cannot show an error to the person, a refused count would just vanish. So write what was really applied, and log
-        the part that was cut off as its own event."""))
+    r.user(
+        flat("""The handheld scanners cannot show an error to the person, a refused count would just vanish. So write what was really applied, and log
+        the part that was cut off as its own event.""")
+    )
     r.agent(
         "Test first: the ledger has to equal the counter after any count.",
         r.write("tests/test_shelf_counts.py", TEST_SHELF), r.bash("python -m pytest -q --tb=line tests/test_shelf_counts.py"),
@@ -867,14 +920,20 @@ def play(r):
         r.bash("git add -A holdfast tests tools && git commit -qm 'Give a hold back once; post counts as applied' -m 'A short hold was given back at packing and again by the sweep; "
                f"clipped counts left the ledger too low. {incident}' && git show --stat --format='%h %s' HEAD"),
     )  # fmt: skip
-    r.user(flat("""Nice. Customer support is on my neck: which orders of that night got a promise they should not have got? They need it as a CSV, with order and hold.
-        Put it where the incident file will live."""))
+    r.user(
+        flat("""Nice. Customer support is on my neck: which orders of that night got a promise they should not have got? They need it as a CSV, with order and hold.
+        Put it where the incident file will live.""")
+    )
     [_, listing] = r.agent(
         "That can be derived: a hold that the broken run placed and the fixed run refuses was promised from phantom stock. The order number is only in the journal, so I join on the hold id.",
         r.write("tools/oversold.py", ORDERS),
         r.bash(f"mkdir -p docs/incidents && python tools/oversold.py {journal} var/replay.log var/n2.log docs/incidents/oversold-{day}.csv && cat docs/incidents/oversold-{day}.csv"),
     )  # fmt: skip
-    oversold, pieces, first_t = find(r"oversold_orders=(\d+)", listing), find(r"pieces=(\d+)", listing), find(r"first_t=(\d+)", listing)
+    oversold, pieces, first_t = (
+        find(r"oversold_orders=(\d+)", listing),
+        find(r"pieces=(\d+)", listing),
+        find(r"first_t=(\d+)", listing),
+    )
     order = find(r"(O-\d+)", listing)
     r.agent(
         f"{oversold} orders with {pieces} pieces, the first at t={first_t} ({order}). A fixed night would have gone a little differently, so a few of these might have been "
@@ -882,14 +941,20 @@ def play(r):
         r.bash(f"sed -n 2,4p docs/incidents/oversold-{day}.csv | cut -d, -f2 | while read h; do grep -h \"hold=$h \" var/replay.log var/n2.log; done"),
         r.bash(f"awk -F, 'NR>1{{n[$3\"@\"$4]++; q[$3\"@\"$4]+=$5}} END{{for(c in n) print \"cell=\" c \" orders=\" n[c] \" pieces=\" q[c]}}' docs/incidents/oversold-{day}.csv | sort"),
     )  # fmt: skip
-    r.user(flat(f"""Support is happy with that. I was wrong about the audit by the way: a tolerance of {tolerance} only hid this for weeks. Set it to 0, and let holds live 5 minutes
-        longer while you're in that file, the bench is slow at night."""))
+    r.user(
+        flat(f"""Support is happy with that. I was wrong about the audit by the way: a tolerance of {tolerance} only hid this for weeks. Set it to 0, and let holds live 5 minutes
+        longer while you're in that file, the bench is slow at night.""")
+    )
     r.agent(
         f"Both are in conf/holdfast.ini: tolerance {tolerance} to 0 and minutes {minutes} to {minutes + 5}.",
         r.bash(f"sed -i -e 's/^tolerance = {tolerance}$/tolerance = 0/' -e 's/^minutes = {minutes}$/minutes = {minutes + 5}/' conf/holdfast.ini && git diff -U0 conf"),
         r.bash(f"python -m holdfast.replay {journal} var/n3.db var/n3.log; python -m holdfast.audit var/n3.db"),
     )  # fmt: skip
-    r.user(flat("""Now the live database: it still carries the wrong counters. I want a repair command that I can run at night. It must never change anything unless --apply is given, I'd like to read the list first."""))
+    r.user(
+        flat(
+            """Now the live database: it still carries the wrong counters. I want a repair command that I can run at night. It must never change anything unless --apply is given, I'd like to read the list first."""
+        )
+    )
     r.agent(
         "For `held` there is no history, so it can only be set to the sum of the open holds. For on_hand the shelf is right and the ledger is wrong. "
         "I could correct the old count rows, but the auditors compare movements by seq and an edited row would look like tampering; "
@@ -948,7 +1013,11 @@ def play(r):
         "on_hand without a movement, which is a third way to make the ledger drift. Is it still called from anywhere?",
         r.bash("git grep -n -i 'recount' -- . ':!tools/recount_spring.py' || echo 'references: none'"), r.read("tools/recount_spring.py"),
     )  # fmt: skip
-    r.user(flat("Nobody has run that script since spring, delete it. And test_misc.py is a silly name, call it after what it tests. The trace tool can stay, it's useful."))
+    r.user(
+        flat(
+            "Nobody has run that script since spring, delete it. And test_misc.py is a silly name, call it after what it tests. The trace tool can stay, it's useful."
+        )
+    )
     r.agent(
         "`test_misc.py` holds dock and count tests; I name it after the dock and move its clamp test next to the other counts later if you want that. The old script goes.",
         r.bash("git rm -q tools/recount_spring.py && git mv tests/test_misc.py tests/test_dock.py && git status --short"),
@@ -964,8 +1033,10 @@ def play(r):
         def test_count_up_and_down''')),
         r.bash("python -m pytest -q | tail -n 1; git add -A && git commit -qm 'Repair command and schema 8 upgrade' -m 'The live counters need the same history as the code.' && git log --oneline | head -n 3"),
     )  # fmt: skip
-    r.user(flat(f"""Last thing, the write-up for {incident}. Turn the loose notes into the incident file and bring the release number up to the next patch
-        level, the deploy tool refuses a build with an old one. Also tell me how many holds of that night were affected and how you know."""))
+    r.user(
+        flat(f"""Last thing, the write-up for {incident}. Turn the loose notes into the incident file and bring the release number up to the next patch
+        level, the deploy tool refuses a build with an old one. Also tell me how many holds of that night were affected and how you know.""")
+    )
     [affected] = r.agent(
         "The notes become the incident file, so their history is kept. I take the number of affected holds from the first replay's log, which is from before the fix.",
         r.bash(f"mkdir -p docs/incidents && git mv docs/drift-notes.md docs/incidents/{incident}.md && cat holdfast/__init__.py"),
@@ -990,7 +1061,12 @@ def play(r):
         r.todo(("Make a hold give back its rest only once", "completed"), ("Post shelf counts as applied", "completed"), ("Repair tool for the live counters", "completed"),
                ("Clean up tools and tests", "completed"), ("Write up the incident", "completed")),
     )  # fmt: skip
-    r.agent("", r.bash(f"git add -A && git commit -qm 'Incident report {incident}, release {bumped}' -m 'Closes the drift of night {day}.' && git log --oneline | cat"))
+    r.agent(
+        "",
+        r.bash(
+            f"git add -A && git commit -qm 'Incident report {incident}, release {bumped}' -m 'Closes the drift of night {day}.' && git log --oneline | cat"
+        ),
+    )
     r.agent(
         f"Done. Cause: a hold packed short ({hold} at {worst[0]}@{worst[1]} is the example in the report) was given back twice, {hurt} times that night; two clipped shelf counts did the rest. "
         f"The service listens on {port} as before; deploy {bumped}, run the repair for {incident} without the flag first, and expect {fixes} fix movements if the live file is in the state of that morning.",
@@ -1005,10 +1081,16 @@ def play(r):
     t.constraint("every log entry has to stay a single line that starts with t= and carries an evt= key")
     t.constraint("It must never change anything unless --apply is given")
     t.decision(
-        "one function that gives back only what was not given back yet, used by all three paths", "drop 'short' from the sweeper's query", "the manual release has the same hole"
+        "one function that gives back only what was not given back yet, used by all three paths",
+        "drop 'short' from the sweeper's query",
+        "the manual release has the same hole",
     )
     t.decision("write what was really applied", "refuse such a count", "a refused count would just vanish")
-    t.decision("I add one compensating movement of kind 'fix' per cell", "I could correct the old count rows", "an edited row would look like tampering")
+    t.decision(
+        "I add one compensating movement of kind 'fix' per cell",
+        "I could correct the old count rows",
+        "an edited row would look like tampering",
+    )
     t.update("audit tolerance", f"tolerance = {tolerance}", "tolerance = 0")
     t.update("hold minutes", f"minutes = {minutes}", f"minutes = {minutes + 5}")
     t.update("schema version", "SCHEMA_VERSION = 7", "SCHEMA_VERSION = 8")

@@ -393,7 +393,9 @@ def play(r: Recording) -> None:
     r.file("NEWS", f"{old_version}\n- list --hive\n- strength report sorts by hive\n")
     r.file("notes/strength-old.awk", "# strength score before there was `comb report strength`\n{ print $1, $2 + 2 * $3 }\n")
     r.file(".gitignore", "exports/\n__pycache__/\n")
-    people = {hive: {"yard": yards[n % 3], "box": boxes[hive], "queen": rng.choice([2022, 2023, 2024])} for n, hive in enumerate(hives)}
+    people = {
+        hive: {"yard": yards[n % 3], "box": boxes[hive], "queen": rng.choice([2022, 2023, 2024])} for n, hive in enumerate(hives)
+    }
     r.file("data/ledger.json", '{"schema": 3, "hives": {}, "inspections": {}}\n')
     r.run(
         "python3 - <<'PY'\nimport json\n"
@@ -436,7 +438,9 @@ def play(r: Recording) -> None:
                     f"{day:02d}.05.2025 19:{minute:02d} tablet={tablet} session=s{rng.randrange(16**5):05x} try={try_ + 1} battery_mv={rng.randrange(3400, 4190)} "
                     f"signal_dbm=-{rng.randrange(51, 97)} sent_bytes={rng.randrange(1100, 5200)} crc={rng.randrange(16**8):08x} latency_ms={rng.randrange(80, 2900)}"
                 )
-            sync.append(f"{day:02d}.05.2025 19:{minute:02d} tablet={tablet} state=complete queue_left=0 firmware=fw{rng.randrange(300, 400)} uptime_min={rng.randrange(200, 9000)}")
+            sync.append(
+                f"{day:02d}.05.2025 19:{minute:02d} tablet={tablet} state=complete queue_left=0 firmware=fw{rng.randrange(300, 400)} uptime_min={rng.randrange(200, 9000)}"
+            )
     r.file("data/inbox/tablet-sync.log", "\n".join(sync) + "\n")
     r.run("chmod +x comb tests.sh && ./comb import inspections data/inbox/inspections-april.csv >/dev/null")
     r.run("git init -q && git add -A && git commit -qm 'Import combledger with the April records'")
@@ -449,7 +453,12 @@ def play(r: Recording) -> None:
         f"Member {member} says the May file loses inspections: data/inbox/inspections-may.csv has {total_rows} rows, but after the import the ledger grew by fewer, and the program "
         "was content with it. Please find out which ones get lost and why."
     )
-    todo = ["Reproduce the loss with the May file", "Find which rows are lost and why", "Fix it with tests", "Report rejected rows"]
+    todo = [
+        "Reproduce the loss with the May file",
+        "Find which rows are lost and why",
+        "Fix it with tests",
+        "Report rejected rows",
+    ]
     r.agent(
         "First the layout, the current counts and the file itself.",
         r.todo((todo[0], "in_progress"), *((t, "pending") for t in todo[1:])),
@@ -458,7 +467,9 @@ def play(r: Recording) -> None:
     )
     grown = r.agent(
         "Now the import, on a copy of the ledger so that nothing is changed yet.",
-        r.bash("cp data/ledger.json trial.json && ./comb import inspections data/inbox/inspections-may.csv --ledger trial.json; echo \"exit=$?\"; ./comb stats --ledger trial.json"),
+        r.bash(
+            'cp data/ledger.json trial.json && ./comb import inspections data/inbox/inspections-may.csv --ledger trial.json; echo "exit=$?"; ./comb stats --ledger trial.json'
+        ),
         r.read("combledger/importer.py"),
         r.bash("cat data/inbox/tablet-sync.log"),
     )
@@ -468,7 +479,9 @@ def play(r: Recording) -> None:
     comma_rows = r.agent(
         f"It says {imported} and exits with 0, while the ledger went from {len(april)} to {after}: {lost} rows are gone, and the printed number is a third one. The tablets did send everything, each session ends complete. "
         "The importer swallows every ValueError without a word, so I look for rows whose numbers could be refused.",
-        r.bash("cut -d';' -f8 data/inbox/inspections-may.csv | grep -c ','; grep -n ';[0-9]*,[0-9]*;' data/inbox/inspections-may.csv"),
+        r.bash(
+            "cut -d';' -f8 data/inbox/inspections-may.csv | grep -c ','; grep -n ';[0-9]*,[0-9]*;' data/inbox/inspections-may.csv"
+        ),
     )[0]
     count = comma_rows.split()[0]
     wrong = "the lost rows are the ones with a decimal comma in the weight column"
@@ -476,9 +489,11 @@ def play(r: Recording) -> None:
         f"{count} rows carry a comma, exactly as many as are missing. So {wrong}: a failed conversion raises ValueError and the row is skipped. "
         "I'll confirm it by checking whether these rows are in the trial ledger.",
         r.read("combledger/units.py"),
-        r.bash("python3 - <<'PY'\nimport csv, json\nfrom combledger.units import iso\nkept = json.load(open('trial.json'))['inspections'].values()\nkeys = {(r['hive'], r['date'], r['time']) for r in kept}\n"
-               "for n, row in enumerate(csv.DictReader(open('data/inbox/inspections-may.csv'), delimiter=';'), 2):\n    there = (row['hive'], iso(row['date']), row['time']) in keys\n    if not there:\n"
-               "        print(f\"line={n} hive={row['hive']} date={row['date']} time={row['time']} weight={row['weight']} in_ledger={there}\")\nPY"),
+        r.bash(
+            "python3 - <<'PY'\nimport csv, json\nfrom combledger.units import iso\nkept = json.load(open('trial.json'))['inspections'].values()\nkeys = {(r['hive'], r['date'], r['time']) for r in kept}\n"
+            "for n, row in enumerate(csv.DictReader(open('data/inbox/inspections-may.csv'), delimiter=';'), 2):\n    there = (row['hive'], iso(row['date']), row['time']) in keys\n    if not there:\n"
+            "        print(f\"line={n} hive={row['hive']} date={row['date']} time={row['time']} weight={row['weight']} in_ledger={there}\")\nPY"
+        ),
     )
     corrected = "my decimal comma explanation does not hold"
     r.agent(
@@ -493,18 +508,30 @@ def play(r: Recording) -> None:
     r.agent(
         f"add() builds the id from hive and date only, so a second visit on one day replaces the first. The id has to come from {chosen}. I thought of {rejected} as well, but {reason}, and a "
         "repeated import would double everything. The test first.",
-        r.edit("tests/test_store.py", "    def test_unknown_hive(self):", '    def test_two_visits_on_one_day(self):\n        ledger = empty()\n        keys = [ledger.add(importer.record({**ROW, "time": time}, ledger)) for time in ("09:15", "17:40")]\n        self.assertEqual(len(ledger.inspections()), 2, keys)\n\n    def test_unknown_hive(self):'),
+        r.edit(
+            "tests/test_store.py",
+            "    def test_unknown_hive(self):",
+            '    def test_two_visits_on_one_day(self):\n        ledger = empty()\n        keys = [ledger.add(importer.record({**ROW, "time": time}, ledger)) for time in ("09:15", "17:40")]\n        self.assertEqual(len(ledger.inspections()), 2, keys)\n\n    def test_unknown_hive(self):',
+        ),
         r.bash("./tests.sh"),
     )
     r.agent(
         "It fails as it should.",
-        r.edit("combledger/store.py", "{record['hive']}|{record['date']}\".encode()", "{record['hive']}|{record['date']}|{record['time']}\".encode()"),
-        r.bash("./tests.sh; cp data/ledger.json trial.json; ./comb import inspections data/inbox/inspections-may.csv --ledger trial.json; ./comb stats --ledger trial.json | head -n 3"),
+        r.edit(
+            "combledger/store.py",
+            "{record['hive']}|{record['date']}\".encode()",
+            "{record['hive']}|{record['date']}|{record['time']}\".encode()",
+        ),
+        r.bash(
+            "./tests.sh; cp data/ledger.json trial.json; ./comb import inspections data/inbox/inspections-may.csv --ledger trial.json; ./comb stats --ledger trial.json | head -n 3"
+        ),
     )
     r.agent(
         f"Now {imported} printed and {imported} more in the ledger. One consequence: the {len(april)} April records still have ids of the old kind, so importing April again would double them. Let me prove that before I change anything.",
         r.bash("cat data/inbox/inspections-april.csv"),
-        r.bash("./comb import inspections data/inbox/inspections-april.csv --ledger trial.json && ./comb stats --ledger trial.json | grep -E 'inspections|digest' && rm trial.json && git status --short"),
+        r.bash(
+            "./comb import inspections data/inbox/inspections-april.csv --ledger trial.json && ./comb stats --ledger trial.json | grep -E 'inspections|digest' && rm trial.json && git status --short"
+        ),
     )
     inbox = "never write to data/inbox, those are the originals from the tablets and the only copy we have"
     r.user(
@@ -512,12 +539,22 @@ def play(r: Recording) -> None:
     )
     r.agent(
         "The conversion belongs in load(): for schema 3 every id is made again from the record. The importer will hand out rejects beside records.",
-        r.edit("combledger/store.py", "    def add(self, record):", '    def upgrade(self):\n        """Schema 3 had ids without the time of day."""\n        if self.data["schema"] == 3:\n            records = list(self.data["inspections"].values())\n            self.data.update(schema=4, inspections={})\n            for record in records:\n                self.add(record)\n        return self\n\n    def add(self, record):'),
-        r.edit("combledger/store.py", "return cls(json.loads(Path(path).read_text()), path)", "return cls(json.loads(Path(path).read_text()), path).upgrade()"),
+        r.edit(
+            "combledger/store.py",
+            "    def add(self, record):",
+            '    def upgrade(self):\n        """Schema 3 had ids without the time of day."""\n        if self.data["schema"] == 3:\n            records = list(self.data["inspections"].values())\n            self.data.update(schema=4, inspections={})\n            for record in records:\n                self.add(record)\n        return self\n\n    def add(self, record):',
+        ),
+        r.edit(
+            "combledger/store.py",
+            "return cls(json.loads(Path(path).read_text()), path)",
+            "return cls(json.loads(Path(path).read_text()), path).upgrade()",
+        ),
     )
     r.agent(
         "",
-        r.write("combledger/importer.py", code('''
+        r.write(
+            "combledger/importer.py",
+            code('''
             """Files from the tablets."""
             import csv
             from pathlib import Path
@@ -561,10 +598,16 @@ def play(r: Recording) -> None:
                     writer.writerow(["line", "reason", *bad[0][2]])
                     writer.writerows([number_, reason, *row.values()] for number_, reason, row in bad)
                 return target
-        ''')),
-        r.edit("combledger/commands.py", "    count = 0\n    for record in importer.inspections(words[1], ledger):\n        ledger.add(record)\n        count += 1\n    ledger.save()\n    print(f\"imported: {count}\")\n",
-               "    good, bad = importer.inspections(words[1], ledger)\n    before = len(ledger.inspections())\n    for record in good:\n        ledger.add(record)\n    ledger.save()\n    print(f\"read: {len(good) + len(bad)} new: {len(ledger.inspections()) - before} rejected: {len(bad)}\")\n    if bad:\n        print(f\"rejects: {importer.write_rejects(words[1], bad)}\")\n"),
-        r.bash("./tests.sh; ./comb import inspections data/inbox/inspections-may.csv; echo \"exit=$?\"; ./comb stats; cat data/rejects/*.csv"),
+        '''),
+        ),
+        r.edit(
+            "combledger/commands.py",
+            '    count = 0\n    for record in importer.inspections(words[1], ledger):\n        ledger.add(record)\n        count += 1\n    ledger.save()\n    print(f"imported: {count}")\n',
+            '    good, bad = importer.inspections(words[1], ledger)\n    before = len(ledger.inspections())\n    for record in good:\n        ledger.add(record)\n    ledger.save()\n    print(f"read: {len(good) + len(bad)} new: {len(ledger.inspections()) - before} rejected: {len(bad)}")\n    if bad:\n        print(f"rejects: {importer.write_rejects(words[1], bad)}")\n',
+        ),
+        r.bash(
+            './tests.sh; ./comb import inspections data/inbox/inspections-may.csv; echo "exit=$?"; ./comb stats; cat data/rejects/*.csv'
+        ),
     )
     r.agent(
         "Counts add up, and April again must bring nothing new now. I also go through May as the ledger has it, to see both visits of a day.",
@@ -581,25 +624,38 @@ def play(r: Recording) -> None:
     reason2 = "Python itself exits with 1 when it crashes"
     r.agent(
         f"I'll take {chosen2}. {rejected2} would be the obvious choice, but {reason2}, and your script could not tell the two apart. 2 is wrong usage and 3 is something that does not exist; those stay.",
-        r.bash("sed -i 's|^\\(        print(f\"rejects: .*\\)$|\\1\\n        return 4|' combledger/commands.py && sed -n '/^def do_import/,/^def do_stats/p' combledger/commands.py"),
-        r.write("combledger/pages/exit.txt", code("""
+        r.bash(
+            "sed -i 's|^\\(        print(f\"rejects: .*\\)$|\\1\\n        return 4|' combledger/commands.py && sed -n '/^def do_import/,/^def do_stats/p' combledger/commands.py"
+        ),
+        r.write(
+            "combledger/pages/exit.txt",
+            code("""
             exit codes of comb
 
               0  done
               2  wrong usage: unknown command, report, page or option
               3  something named does not exist: ledger, file, hive
               4  done in part: some rows were rejected, see data/rejects/
-        """)),
-        r.edit("combledger/pages/import.txt", "Importing the same file twice changes nothing.\n", "Importing the same file twice changes nothing.\nRows that cannot be used go to data/rejects/ with line and reason; the exit code is 4 then.\n"),
+        """),
+        ),
+        r.edit(
+            "combledger/pages/import.txt",
+            "Importing the same file twice changes nothing.\n",
+            "Importing the same file twice changes nothing.\nRows that cannot be used go to data/rejects/ with line and reason; the exit code is 4 then.\n",
+        ),
     )
     r.agent(
         "Every code once, with what it prints:",
-        r.bash("for words in 'stats' 'frobnicate' 'report honey' 'list --hive H-100' 'import inspections data/inbox/june.csv' 'import inspections data/inbox/inspections-may.csv' 'help queen' 'list --hive'; do ./comb $words >out.txt 2>err.txt; echo \"$words -> exit=$? stdout_lines=$(grep -c . out.txt) stderr=$(cat err.txt)\"; done; rm out.txt err.txt"),
+        r.bash(
+            "for words in 'stats' 'frobnicate' 'report honey' 'list --hive H-100' 'import inspections data/inbox/june.csv' 'import inspections data/inbox/inspections-may.csv' 'help queen' 'list --hive'; do ./comb $words >out.txt 2>err.txt; echo \"$words -> exit=$? stdout_lines=$(grep -c . out.txt) stderr=$(cat err.txt)\"; done; rm out.txt err.txt"
+        ),
         r.read("combledger/cli.py"),
     )
     r.agent(
         "All as documented. Committing the first two tasks together.",
-        r.bash(f"sed -i '1i next\\n- import: two visits a day are kept, rejects are written ({member})\\n- exit code 4 for a partial import\\n' NEWS && git add -A && git commit -qm 'import: keep both visits of a day, report rejects' && git show --stat --format='%h %s' | cat"),
+        r.bash(
+            f"sed -i '1i next\\n- import: two visits a day are kept, rejects are written ({member})\\n- exit code 4 for a partial import\\n' NEWS && git add -A && git commit -qm 'import: keep both visits of a day, report rejects' && git show --stat --format='%h %s' | cat"
+        ),
     )
 
     # --- varroa report ----------------------------------------------------------------------------------------
@@ -618,7 +674,9 @@ def play(r: Recording) -> None:
     assert before_table
     r.agent(
         "I split each report into columns and rows, and let one function draw them. The table form has to give the very same bytes as before for strength.",
-        r.write("combledger/tables.py", code('''
+        r.write(
+            "combledger/tables.py",
+            code('''
             """Rows drawn as a text table, as csv or as markdown."""
             from combledger.store import Problem
 
@@ -646,9 +704,15 @@ def play(r: Recording) -> None:
 
             def cell(value, layout):
                 return f"{text(value):{layout}}"
-        ''')),
-        r.edit("combledger/reports.py", '    rows = ["hive    yard          visits  frames  brood  last        score"]\n', "    rows = []\n"),
-        r.bash(r"""python3 - <<'PY'
+        '''),
+        ),
+        r.edit(
+            "combledger/reports.py",
+            '    rows = ["hive    yard          visits  frames  brood  last        score"]\n',
+            "    rows = []\n",
+        ),
+        r.bash(
+            r"""python3 - <<'PY'
 from pathlib import Path
 path = Path("combledger/reports.py")
 text = path.read_text()
@@ -677,17 +741,31 @@ def line(''', 1)
 path.write_text(text)
 print("reports.py:", len(text.splitlines()), "lines")
 PY
-""" + f"sed -i 's/^SPRING_LIMIT = 0.0/SPRING_LIMIT = {limit_spring}/' combledger/reports.py"),
+"""
+            + f"sed -i 's/^SPRING_LIMIT = 0.0/SPRING_LIMIT = {limit_spring}/' combledger/reports.py"
+        ),
     )
     r.agent(
         "Now the command has to draw what the report returns.",
-        r.edit("combledger/commands.py", "    print(maker(ledger))\n", '    print(tables.draw(*maker(ledger), options.get("as", "table")))\n'),
-        r.edit("combledger/commands.py", "from combledger import exporter, importer, reports\n", "from combledger import exporter, importer, reports, tables\n"),
-        r.bash("./comb report strength | diff strength.before - && echo same; rm strength.before; ./comb report varroa; ./comb report strength --as csv | head -n 3"),
+        r.edit(
+            "combledger/commands.py",
+            "    print(maker(ledger))\n",
+            '    print(tables.draw(*maker(ledger), options.get("as", "table")))\n',
+        ),
+        r.edit(
+            "combledger/commands.py",
+            "from combledger import exporter, importer, reports\n",
+            "from combledger import exporter, importer, reports, tables\n",
+        ),
+        r.bash(
+            "./comb report strength | diff strength.before - && echo same; rm strength.before; ./comb report varroa; ./comb report strength --as csv | head -n 3"
+        ),
     )
     r.agent(
         "Strength is the same to the byte, and the rates look plausible. Tests for the drawing and for the rate, and the page.",
-        r.write("tests/test_reports.py", code('''
+        r.write(
+            "tests/test_reports.py",
+            code('''
             """Tables and the varroa report."""
             import unittest
 
@@ -718,20 +796,30 @@ PY
                     self.assertEqual(tables.draw(columns, [("Z-1", 2.5)], "csv"), "hive;rate\\nZ-1;2.50")
                     with self.assertRaises(Problem):
                         tables.draw(columns, [], "pdf")
-        ''')),
+        '''),
+        ),
         r.bash("./tests.sh"),
     )
     r.agent(
         "A hive whose last visit had no sample shows that visit's date with the older rate. The report must take the last sampled visit.",
-        r.edit("combledger/reports.py", '        rates = [100 * r["mites"] / r["bees"] for r in records if r["bees"]]\n', '        records = [r for r in records if r["bees"]]\n        rates = [100 * r["mites"] / r["bees"] for r in records]\n'),
-        r.write("combledger/pages/report.txt", code(f"""
+        r.edit(
+            "combledger/reports.py",
+            '        rates = [100 * r["mites"] / r["bees"] for r in records if r["bees"]]\n',
+            '        records = [r for r in records if r["bees"]]\n        rates = [100 * r["mites"] / r["bees"] for r in records]\n',
+        ),
+        r.write(
+            "combledger/pages/report.txt",
+            code(f"""
             comb report NAME [--as table|csv|markdown]
 
               strength   frames and brood, means over all visits
               varroa     mites per 100 bees: latest sample and the season's worst;
                          "treat" stands where the latest is above {limit_spring}
-        """)),
-        r.bash("./tests.sh && ./comb report varroa --as markdown | head -n 6 && ./comb report varroa --as pdf; echo \"exit=$?\"; git add -A && git commit -qm 'report: varroa, and three forms for every report' && git show --format='%h %s' -- combledger/reports.py"),
+        """),
+        ),
+        r.bash(
+            "./tests.sh && ./comb report varroa --as markdown | head -n 6 && ./comb report varroa --as pdf; echo \"exit=$?\"; git add -A && git commit -qm 'report: varroa, and three forms for every report' && git show --format='%h %s' -- combledger/reports.py"
+        ),
     )
 
     # --- scales ----------------------------------------------------------------------------------------------
@@ -750,7 +838,9 @@ PY
     r.agent(
         "The logger changed its unit on 17 May, from kg to lb, which would look like a hive doubling its weight overnight. Each row names its unit, so I convert row by row and refuse any third unit. Readings go into the ledger as kilograms, "
         "keyed by hive and stamp.",
-        r.write("combledger/scale.py", code(f'''
+        r.write(
+            "combledger/scale.py",
+            code(f'''
             """Hive scales: readings in kilograms, and the net gain of each day."""
             import csv
 
@@ -781,7 +871,8 @@ PY
                     hive, stamp = key.split("|")
                     found[hive, stamp[:10]] = gross - TARE[ledger.hive(hive)["box"]]
                 return found
-        ''')),
+        '''),
+        ),
         r.bash(r"""python3 - <<'PY'
 from pathlib import Path
 path = Path("combledger/commands.py")
@@ -830,7 +921,9 @@ PY
     )
     r.agent(
         "No step on 17 May, gains stay within what a hive can bring home in a day. The import is repeatable too; tests for the unit and for the tare.",
-        r.write("tests/test_scale.py", code('''
+        r.write(
+            "tests/test_scale.py",
+            code('''
             """Scale readings."""
             import tempfile
             import unittest
@@ -854,14 +947,23 @@ PY
                 def test_other_unit_is_rejected(self):
                     good, bad = self.read("2025-05-17T20:00;Z-1;100;st;3.80", "2025-05-18T20:00;Z-1;44.10;kg;3.79")
                     self.assertEqual((len(good), [(line, reason) for line, reason, _ in bad]), (1, [(2, "unknown unit st")]))
-        ''')),
+        '''),
+        ),
         r.bash("./tests.sh; grep -n -A 30 '\"scale\"' data/ledger.json"),
     )
     r.agent(
         "The reason of the rejected row is a bare KeyError text; a member could not do anything with it.",
-        r.edit("combledger/scale.py", '                ledger.hive(row["hive"])\n', '                ledger.hive(row["hive"])\n                if row["unit"] not in KG:\n                    raise Problem(f"unknown unit {row[\'unit\']}", 3)\n'),
-        r.edit("combledger/pages/report.txt", "  varroa     mites", "  weights    net weight on each evening and the gain since the day before\n  varroa     mites"),
-        r.bash("./tests.sh; ./comb import scale data/inbox/scale-june.csv 2>&1 | tail -n 1; echo \"exit=${PIPESTATUS[0]}\""),
+        r.edit(
+            "combledger/scale.py",
+            '                ledger.hive(row["hive"])\n',
+            '                ledger.hive(row["hive"])\n                if row["unit"] not in KG:\n                    raise Problem(f"unknown unit {row[\'unit\']}", 3)\n',
+        ),
+        r.edit(
+            "combledger/pages/report.txt",
+            "  varroa     mites",
+            "  weights    net weight on each evening and the gain since the day before\n  varroa     mites",
+        ),
+        r.bash('./tests.sh; ./comb import scale data/inbox/scale-june.csv 2>&1 | tail -n 1; echo "exit=${PIPESTATUS[0]}"'),
     )
     r.agent(
         "Tests pass, but a file that is not there ends in a Python error and exit code 1, unlike the other import. Sharing the opening of files solves it.",
@@ -900,7 +1002,9 @@ sed -i '1a - scale: import scale, report weights' NEWS && git add -A && git comm
     r.agent(
         "Only the net column of zander hives can move; gains are differences and stay.",
         r.edit("combledger/scale.py", f'"zander": {tare_wrong:.2f}', f'"zander": {tare_zander:.2f}'),
-        r.bash("git stash -q && ./comb report weights --as csv > w.before && git stash pop -q && ./comb report weights --as csv > w.after; diff w.before w.after | grep -c '^>'; diff <(cut -d';' -f1,2,4 w.before) <(cut -d';' -f1,2,4 w.after) && echo gains_equal; diff w.before w.after | sed -n '2p;/^>/{p;q}'; rm w.before w.after; git commit -qam 'scale: zander tare corrected' && git log --oneline | head -n 1"),
+        r.bash(
+            "git stash -q && ./comb report weights --as csv > w.before && git stash pop -q && ./comb report weights --as csv > w.after; diff w.before w.after | grep -c '^>'; diff <(cut -d';' -f1,2,4 w.before) <(cut -d';' -f1,2,4 w.after) && echo gains_equal; diff w.before w.after | sed -n '2p;/^>/{p;q}'; rm w.before w.after; git commit -qam 'scale: zander tare corrected' && git log --oneline | head -n 1"
+        ),
     )
 
     # --- export ----------------------------------------------------------------------------------------------
@@ -912,14 +1016,18 @@ sed -i '1a - scale: import scale, report weights' NEWS && git add -A && git comm
     r.agent(
         "Renaming first, so that the history follows.",
         r.todo((todo[0], "in_progress"), *((t, "pending") for t in todo[1:])),
-        r.bash("git mv combledger/exporter.py combledger/county.py && sed -i 's/import exporter, importer/import county, importer/; s/exporter\\./county./' combledger/commands.py && ./comb export && head -n 22 exports/ledger.json; grep -rn exporter combledger tests || echo 'no mention left'"),
+        r.bash(
+            "git mv combledger/exporter.py combledger/county.py && sed -i 's/import exporter, importer/import county, importer/; s/exporter\\./county./' combledger/commands.py && ./comb export && head -n 22 exports/ledger.json; grep -rn exporter combledger tests || echo 'no mention left'"
+        ),
         r.bash("sed -n '/^def do_export/,$p' combledger/commands.py"),
     )
     chosen3, rejected3 = "whole hives in each file", "cutting after a fixed number of rows"
     reason3 = "the county replaces a hive's history with what the file holds"
     r.agent(
         f"For the limit I keep {chosen3} and start a new file when the next hive would not fit, rather than {rejected3}: per hive means that {reason3}, so half a history would delete the other half.",
-        r.write("combledger/county.py", code(f'''
+        r.write(
+            "combledger/county.py",
+            code(f'''
             """Documents for the county's bee inspector, format 4."""
             import hashlib
             import json
@@ -958,7 +1066,8 @@ sed -i '1a - scale: import scale, report weights' NEWS && git add -A && git comm
                 for number, hives in enumerate(found, 1):
                     digest = hashlib.sha256(json.dumps(hives, sort_keys=True).encode()).hexdigest()
                     yield json.dumps({{"format": 4, "letter": LETTER, "part": number, "of": len(found), "sha256": digest, "hives": hives}}, indent=1) + "\\n"
-        ''')),
+        '''),
+        ),
         r.bash(r"""python3 - <<'PY'
 from pathlib import Path
 path = Path("combledger/commands.py")
@@ -984,17 +1093,25 @@ rm exports/ledger.json; ./comb export county; ./comb export county --limit 40 --
     r.agent(
         "One file with the real limit, several with 40. Let me look at what came out, and recompute every checksum from the files.",
         r.bash("head -n 84 exports/county-1.json; ls exports exports/small"),
-        r.bash("python3 - <<'PY'\nimport glob, hashlib, json\nfor path in sorted(glob.glob('exports/small/*.json')) + ['exports/county-1.json']:\n    document = json.load(open(path))\n    digest = hashlib.sha256(json.dumps(document['hives'], sort_keys=True).encode()).hexdigest()\n"
-               "    print(path, 'part', document['part'], 'of', document['of'], 'hives', len(document['hives']), 'visits', sum(len(h['visits']) for h in document['hives']), 'sum_ok', digest == document['sha256'])\nPY"),
+        r.bash(
+            "python3 - <<'PY'\nimport glob, hashlib, json\nfor path in sorted(glob.glob('exports/small/*.json')) + ['exports/county-1.json']:\n    document = json.load(open(path))\n    digest = hashlib.sha256(json.dumps(document['hives'], sort_keys=True).encode()).hexdigest()\n"
+            "    print(path, 'part', document['part'], 'of', document['of'], 'hives', len(document['hives']), 'visits', sum(len(h['visits']) for h in document['hives']), 'sum_ok', digest == document['sha256'])\nPY"
+        ),
     )
-    r.user("One thing about the document: the inspector's form rejects a rate of null. Leave visits without a sample out. And let export refuse a limit that is not a positive number.")
+    r.user(
+        "One thing about the document: the inspector's form rejects a rate of null. Leave visits without a sample out. And let export refuse a limit that is not a positive number."
+    )
     r.agent(
         "Both are cheap. What happens today with a bad limit:",
-        r.bash("./comb export county --limit ten 2>&1 | tail -n 1; ./comb export county --limit 0 --to exports/zero; ls exports/zero | wc -l; rm -r exports/zero exports/small"),
+        r.bash(
+            "./comb export county --limit ten 2>&1 | tail -n 1; ./comb export county --limit 0 --to exports/zero; ls exports/zero | wc -l; rm -r exports/zero exports/small"
+        ),
     )
     r.agent(
         "A ValueError in the first case, one file a hive in the second. I'll test the new behaviour through main(), as a member would meet it.",
-        r.write("tests/test_county.py", code('''
+        r.write(
+            "tests/test_county.py",
+            code('''
             """The county's documents and the command around them."""
             import contextlib
             import io
@@ -1028,13 +1145,18 @@ rm exports/ledger.json; ./comb export county; ./comb export county --limit 40 --
                             with contextlib.redirect_stderr(errors):
                                 code = cli.main(["export", "county", "--limit", limit, "--to", folder, "--ledger", str(path)])
                             self.assertEqual((code, errors.getvalue()), (2, f"comb: limit must be a positive number, not '{limit}'\\n"))
-        ''')),
+        '''),
+        ),
         r.bash("./tests.sh"),
     )
     r.agent(
         "",
         r.edit("combledger/county.py", "        for r in records\n", '        for r in records\n        if r["bees"]\n'),
-        r.edit("combledger/county.py", '"rate": f"{100 * r[\'mites\'] / r[\'bees\']:.2f}" if r["bees"] else None}', '"rate": f"{100 * r[\'mites\'] / r[\'bees\']:.2f}"}'),
+        r.edit(
+            "combledger/county.py",
+            '"rate": f"{100 * r[\'mites\'] / r[\'bees\']:.2f}" if r["bees"] else None}',
+            "\"rate\": f\"{100 * r['mites'] / r['bees']:.2f}\"}",
+        ),
         r.bash(r"""python3 - <<'PY'
 from pathlib import Path
 path = Path("combledger/commands.py")
@@ -1051,14 +1173,19 @@ PY
     )
     r.agent(
         "All green. A page for export, and the commit.",
-        r.write("combledger/pages/export.txt", code(f"""
+        r.write(
+            "combledger/pages/export.txt",
+            code(f"""
             comb export county [--to FOLDER] [--limit N]
 
             Writes county-1.json, county-2.json, ... in format 4 (letter {county}).
             Whole hives in each file, at most N visits (default {row_limit}); visits without a
             sample are left out. Upload: {export_url}
-        """)),
-        r.bash("sed -i 's/^  comb export .*/  comb export county               JSON documents for the county/; s/^  comb report strength .*/  comb report NAME [--as FORM]     strength, varroa or weights/' combledger/pages/comb.txt && ./comb help && git add -A && git commit -qm 'county: format 4 by hive' && git show --stat --format='%h %s' | cat"),
+        """),
+        ),
+        r.bash(
+            "sed -i 's/^  comb export .*/  comb export county               JSON documents for the county/; s/^  comb report strength .*/  comb report NAME [--as FORM]     strength, varroa or weights/' combledger/pages/comb.txt && ./comb help && git add -A && git commit -qm 'county: format 4 by hive' && git show --stat --format='%h %s' | cat"
+        ),
         r.todo(*((t, "completed") for t in todo)),
     )
 
@@ -1071,8 +1198,14 @@ PY
     r.agent(
         "A rename touches the hive, its inspections with their ids, and its scale readings. I'll put that into the ledger class, with checks before anything is changed.",
         r.todo((todo[0], "in_progress"), (todo[1], "pending"), (todo[2], "pending")),
-        r.edit("combledger/store.py", "    def inspections(self):", '    def rename(self, old, new):\n        """Move a hive and all that belongs to it; returns how many inspections moved."""\n        self.hive(old)\n        if new in self.data["hives"]:\n            raise Problem(f"hive {new} exists already", 5)\n        self.data["hives"][new] = self.data["hives"].pop(old)\n        moved = [key for key, record in self.data["inspections"].items() if record["hive"] == old]\n        for key in moved:\n            self.add({**self.data["inspections"].pop(key), "hive": new})\n        return len(moved)\n\n    def inspections(self):'),
-        r.write("combledger/hives.py", code('''
+        r.edit(
+            "combledger/store.py",
+            "    def inspections(self):",
+            '    def rename(self, old, new):\n        """Move a hive and all that belongs to it; returns how many inspections moved."""\n        self.hive(old)\n        if new in self.data["hives"]:\n            raise Problem(f"hive {new} exists already", 5)\n        self.data["hives"][new] = self.data["hives"].pop(old)\n        moved = [key for key, record in self.data["inspections"].items() if record["hive"] == old]\n        for key in moved:\n            self.add({**self.data["inspections"].pop(key), "hive": new})\n        return len(moved)\n\n    def inspections(self):',
+        ),
+        r.write(
+            "combledger/hives.py",
+            code('''
             """comb hive add and comb hive rename."""
             from combledger.store import Problem
 
@@ -1094,11 +1227,13 @@ PY
             def rename(ledger, old, new):
                 moved = ledger.rename(old, new)
                 return f"renamed: {old} -> {new} inspections={moved}"
-        ''')),
+        '''),
+        ),
     )
     r.agent(
         "",
-        r.bash(r"""cat >> combledger/commands.py <<'PY'
+        r.bash(
+            r"""cat >> combledger/commands.py <<'PY'
 
 
 def do_hive(ledger, words, options):
@@ -1111,17 +1246,26 @@ def do_hive(ledger, words, options):
     ledger.save()
 PY
 sed -i 's/import county, importer/import county, hives, importer/' combledger/commands.py
-""" + f"./comb hive add {unknown} --yard {yards[1]} --box top-bar --queen 2024; echo \"exit=$?\"; ./comb hive add {unknown} --yard {yards[1]} --box zander --queen 2024; ./comb import inspections data/inbox/inspections-may.csv; echo \"exit=$?\""),
+"""
+            + f'./comb hive add {unknown} --yard {yards[1]} --box top-bar --queen 2024; echo "exit=$?"; ./comb hive add {unknown} --yard {yards[1]} --box zander --queen 2024; ./comb import inspections data/inbox/inspections-may.csv; echo "exit=$?"'
+        ),
     )
     swap = scale_hives[0]
     r.agent(
         f"The swarm is in with its three visits, and the exit code is 0 now. Before the real rename I try it on a copy, with {swap}, which has scale readings.",
-        r.bash(f"cp data/ledger.json copy.json; ./comb hive rename {swap} H-99 --ledger copy.json; ./comb report weights --ledger copy.json | tail -n 3; ./comb stats --ledger copy.json; rm -f copy.json"),
+        r.bash(
+            f"cp data/ledger.json copy.json; ./comb hive rename {swap} H-99 --ledger copy.json; ./comb report weights --ledger copy.json | tail -n 3; ./comb stats --ledger copy.json; rm -f copy.json"
+        ),
     )
     r.agent(
         "That is the hole: the scale readings keep the old name, and the weights report stops at the unknown hive. rename() has to move their keys too.",
-        r.edit("combledger/store.py", "            self.add({**self.data[\"inspections\"].pop(key), \"hive\": new})\n        return", "            self.add({**self.data[\"inspections\"].pop(key), \"hive\": new})\n        readings = self.data.get(\"scale\", {})\n        for key in [key for key in readings if key.startswith(f\"{old}|\")]:\n            readings[new + key[len(old):]] = readings.pop(key)\n        return"),
-        r.bash(r"""cat > tests/test_hives.py <<'PY'
+        r.edit(
+            "combledger/store.py",
+            '            self.add({**self.data["inspections"].pop(key), "hive": new})\n        return',
+            '            self.add({**self.data["inspections"].pop(key), "hive": new})\n        readings = self.data.get("scale", {})\n        for key in [key for key in readings if key.startswith(f"{old}|")]:\n            readings[new + key[len(old):]] = readings.pop(key)\n        return',
+        ),
+        r.bash(
+            r"""cat > tests/test_hives.py <<'PY'
 # Adding and renaming hives.
 import unittest
 
@@ -1146,15 +1290,20 @@ class HiveTest(unittest.TestCase):
             hives.rename(ledger, "Z-1", "Y-7")
         self.assertEqual(caught.exception.code, 5)
 PY
-./tests.sh && """ + f"./comb hive rename {plate} {fresh} && ./comb list --hive {fresh} && ./comb list --hive {plate}; echo \"exit=$?\""),
+./tests.sh && """
+            + f'./comb hive rename {plate} {fresh} && ./comb list --hive {fresh} && ./comb list --hive {plate}; echo "exit=$?"'
+        ),
     )
     r.agent(
         f"The real rename went well, but what about the files in the inbox? They carry {plate} for ever, and a repeated import should still find its hive.",
-        r.bash("./comb import inspections data/inbox/inspections-may.csv --ledger data/ledger.json; echo \"exit=$?\"; tail -n 2 data/rejects/inspections-may.rejects.csv"),
+        r.bash(
+            './comb import inspections data/inbox/inspections-may.csv --ledger data/ledger.json; echo "exit=$?"; tail -n 2 data/rejects/inspections-may.rejects.csv'
+        ),
     )
     r.agent(
         "As feared, its rows are rejected now. The ledger has to remember former names, and both imports must ask it for the current one.",
-        r.bash(r"""python3 - <<'PY'
+        r.bash(
+            r"""python3 - <<'PY'
 from pathlib import Path
 
 def change(name, *pairs):
@@ -1175,19 +1324,26 @@ change("scale.py",
        ('                ledger.hive(row["hive"])\n', '                hive = ledger.current(row["hive"])\n                ledger.hive(hive)\n'),
        ("{row['hive']}|", "{hive}|"))
 PY
-""" + f"python3 -c \"import json; d = json.load(open('data/ledger.json')); d['former'] = {{'{plate}': '{fresh}'}}; json.dump(d, open('data/ledger.json', 'w'), indent=1, sort_keys=True)\"; ./tests.sh; ./comb import inspections data/inbox/inspections-may.csv; echo \"exit=$?\""),
+"""
+            + f"python3 -c \"import json; d = json.load(open('data/ledger.json')); d['former'] = {{'{plate}': '{fresh}'}}; json.dump(d, open('data/ledger.json', 'w'), indent=1, sort_keys=True)\"; ./tests.sh; ./comb import inspections data/inbox/inspections-may.csv; echo \"exit=$?\""
+        ),
     )
     r.agent(
         "Code 5 is new, so the page about exit codes needs a line, and hive a page.",
         r.edit("combledger/pages/exit.txt", "see data/rejects/\n", "see data/rejects/\n  5  a name is taken already\n"),
-        r.write("combledger/pages/hive.txt", code("""
+        r.write(
+            "combledger/pages/hive.txt",
+            code("""
             comb hive add NAME --yard Y --box zander|dadant --queen YEAR
             comb hive rename OLD NEW
 
             Rename moves the hive's inspections and scale readings. The exit code is 5 if
             the new name is taken; nothing is changed then.
-        """)),
-        r.bash("./comb stats && ./comb report strength --as csv && git add -A && git commit -qm 'hive: add and rename' && git show --stat --format='%h %s' | cat"),
+        """),
+        ),
+        r.bash(
+            "./comb stats && ./comb report strength --as csv && git add -A && git commit -qm 'hive: add and rename' && git show --stat --format='%h %s' | cat"
+        ),
     )
 
     # --- late limit, clean-up, release --------------------------------------------------------------------------
@@ -1196,13 +1352,22 @@ PY
     )
     r.agent(
         "The limit becomes a function of the sample's month. A test first, with one rate between the two limits.",
-        r.edit("tests/test_reports.py", "    def test_forms(self):", f'    def test_limit_by_month(self):\n        self.assertEqual([reports.limit(f"2025-{{month:02d}}-01") for month in (4, 6, 7, 9)], [{limit_spring}, {limit_spring}, {limit_late}, {limit_late}])\n\n    def test_forms(self):'),
-        r.edit("combledger/reports.py", f"SPRING_LIMIT = {limit_spring}\n", f"LIMITS = ((\"07\", {limit_late}), (\"01\", {limit_spring}))  # from this month on, mites per 100 bees\n"),
+        r.edit(
+            "tests/test_reports.py",
+            "    def test_forms(self):",
+            f'    def test_limit_by_month(self):\n        self.assertEqual([reports.limit(f"2025-{{month:02d}}-01") for month in (4, 6, 7, 9)], [{limit_spring}, {limit_spring}, {limit_late}, {limit_late}])\n\n    def test_forms(self):',
+        ),
+        r.edit(
+            "combledger/reports.py",
+            f"SPRING_LIMIT = {limit_spring}\n",
+            f'LIMITS = (("07", {limit_late}), ("01", {limit_spring}))  # from this month on, mites per 100 bees\n',
+        ),
         r.bash("./tests.sh; git rm -q notes/strength-old.awk"),
     )
     r.agent(
         "",
-        r.bash(r"""python3 - <<'PY'
+        r.bash(
+            r"""python3 - <<'PY'
 from pathlib import Path
 path = Path("combledger/reports.py")
 text = path.read_text()
@@ -1215,7 +1380,9 @@ text = text.replace('rates[-1] > limit else', 'rates[-1] > limit(records[-1]["da
 path.write_text(text)
 PY
 ./tests.sh && ./comb report varroa --as csv | grep -c treat; ./comb report varroa | sort -k5,5nr | head -n 5
-""" + f"sed -i 's/above {limit_spring}/above {limit_spring} (from July on {limit_late})/' combledger/pages/report.txt && ./comb help report && git add -A && git commit -qm 'report: mite limit by month' && git show --stat --format='%h %s' | cat"),
+"""
+            + f"sed -i 's/above {limit_spring}/above {limit_spring} (from July on {limit_late})/' combledger/pages/report.txt && ./comb help report && git add -A && git commit -qm 'report: mite limit by month' && git show --stat --format='%h %s' | cat"
+        ),
     )
     r.user(
         f"Then let us release {new_version}. Version, NEWS under that heading, a file RELEASE.md for the members in plain words, final export for the county. Tell me in it what {member} has to do."
@@ -1224,7 +1391,9 @@ PY
     r.agent(
         "",
         r.todo((todo[0], "in_progress"), (todo[1], "pending"), (todo[2], "pending")),
-        r.bash(f"sed -i 's/{old_version}/{new_version}/' combledger/__init__.py && sed -i '1s/next/{new_version}/' NEWS && sed -i '4i - report varroa (limits {limit_spring} and {limit_late}), --as csv and markdown\\n- export county: format 4, letter {county}\\n- hive add, hive rename, exit code 5' NEWS && head -n 9 NEWS && cat combledger/__init__.py"),
+        r.bash(
+            f"sed -i 's/{old_version}/{new_version}/' combledger/__init__.py && sed -i '1s/next/{new_version}/' NEWS && sed -i '4i - report varroa (limits {limit_spring} and {limit_late}), --as csv and markdown\\n- export county: format 4, letter {county}\\n- hive add, hive rename, exit code 5' NEWS && head -n 9 NEWS && cat combledger/__init__.py"
+        ),
         r.bash("rm -rf exports && ./comb export county && ./comb stats && ./comb report varroa --as csv"),
     )
     release = code(f"""
@@ -1244,21 +1413,29 @@ PY
     r.agent(
         "Ledger and export agree with each other. Now the page for the members, and a last run over everything that was complained about.",
         r.write("RELEASE.md", release),
-        r.bash("cp data/ledger.json again.json && ./comb import inspections data/inbox/inspections-may.csv --ledger again.json; echo \"exit=$?\"; ./comb import scale data/inbox/scale-may.csv --ledger again.json; echo \"exit=$?\"; rm again.json; git status --short data/inbox; ./tests.sh"),
+        r.bash(
+            'cp data/ledger.json again.json && ./comb import inspections data/inbox/inspections-may.csv --ledger again.json; echo "exit=$?"; ./comb import scale data/inbox/scale-may.csv --ledger again.json; echo "exit=$?"; rm again.json; git status --short data/inbox; ./tests.sh'
+        ),
     )
     r.agent(
         "Both files are accepted in full and bring nothing new, old plate included. One leftover: data/rejects still holds May's old rejects, which are entered now.",
-        r.bash("git rm -q data/rejects/inspections-may.rejects.csv && git add -A && git commit -qm 'release: version, news and notes' && git log --oneline | cat && git status --short"),
+        r.bash(
+            "git rm -q data/rejects/inspections-may.rejects.csv && git add -A && git commit -qm 'release: version, news and notes' && git log --oneline | cat && git status --short"
+        ),
         r.todo(*((t, "completed") for t in todo)),
     )
     r.user("Wonderful. Before you go: which pages does help know now, and does each command have one?")
     r.agent(
         "I compare the handlers with the pages.",
-        r.bash("grep -o '^def do_[a-z]*' combledger/commands.py | cut -c8- | sort | while read name; do test -f combledger/pages/$name.txt && echo \"$name page_bytes=$(wc -c < combledger/pages/$name.txt | tr -d ' ')\" || echo \"$name NO PAGE\"; done; cat combledger/pages/import.txt combledger/pages/hive.txt; ./comb help nothing; echo \"exit=$?\""),
+        r.bash(
+            'grep -o \'^def do_[a-z]*\' combledger/commands.py | cut -c8- | sort | while read name; do test -f combledger/pages/$name.txt && echo "$name page_bytes=$(wc -c < combledger/pages/$name.txt | tr -d \' \')" || echo "$name NO PAGE"; done; cat combledger/pages/import.txt combledger/pages/hive.txt; ./comb help nothing; echo "exit=$?"'
+        ),
     )
     r.agent(
         "list and stats have none. Two short ones, then every command is covered.",
-        r.bash("printf 'comb list [--hive H]\\n\\nInspections, oldest first: id, day, time, hive and the counts. Exit code 3 for an unknown hive.\\n' > combledger/pages/list.txt; printf 'comb stats [--ledger FILE]\\n\\nSchema, counts, first and last day, and a digest by which two copies of a ledger can be compared.\\n' > combledger/pages/stats.txt; ./comb help list && ./comb help stats && git add -A && git commit -qm 'pages: list and stats' && git show --stat --format='%h %s' | cat"),
+        r.bash(
+            "printf 'comb list [--hive H]\\n\\nInspections, oldest first: id, day, time, hive and the counts. Exit code 3 for an unknown hive.\\n' > combledger/pages/list.txt; printf 'comb stats [--ledger FILE]\\n\\nSchema, counts, first and last day, and a digest by which two copies of a ledger can be compared.\\n' > combledger/pages/stats.txt; ./comb help list && ./comb help stats && git add -A && git commit -qm 'pages: list and stats' && git show --stat --format='%h %s' | cat"
+        ),
     )
     r.agent(
         f"Every command has its page now. {new_version} is committed: {member} only has to import May again, the county file for {county} lies in exports/ and goes to {export_url}, and the zander tare of {tare_zander:.2f} kg is in the members' note. "
@@ -1281,5 +1458,13 @@ PY
     r.truth.update("version", old_version, new_version)
     r.truth.update("schema", "schema: 3", "schema: 4")
     r.truth.belief(wrong=wrong, corrected=corrected)
-    for value in (member, unknown, yards[1], f"{tare_dadant:.2f}", f"above {limit_spring}", "data/inbox/inspections-may.csv", f"{total_rows} rows"):
+    for value in (
+        member,
+        unknown,
+        yards[1],
+        f"{tare_dadant:.2f}",
+        f"above {limit_spring}",
+        "data/inbox/inspections-may.csv",
+        f"{total_rows} rows",
+    ):
         r.truth.later(value)

@@ -67,7 +67,7 @@ def read_rows(path):
     return rows
 '''
 
-TEST_READER = '''
+TEST_READER = """
 from datetime import datetime
 
 from gauge.reader import read_rows
@@ -88,7 +88,7 @@ def test_plain_rows(tmp_path):
 def test_line_numbers_count_the_header(tmp_path):
     text = "timestamp,stage,flag\\n2025-07-03T00:00,1.0,P\\n2025-07-03T00:30,1.1,A\\n"
     assert [(r.line, r.flag) for r in read_rows(export(tmp_path, text))] == [(2, "P"), (3, "A")]
-'''
+"""
 
 LIMITS = """
 [checks]
@@ -199,7 +199,7 @@ def shift_clock(rows, code, corrections):
     return minutes
 '''
 
-TEST_UNITS = '''
+TEST_UNITS = """
 from datetime import datetime
 
 import pytest
@@ -233,7 +233,7 @@ def test_clock_goes_back_two_hours():
     rows = [Row(2, datetime(2025, 7, 9, 1, 0), {"temp": 68.0}, "P")]
     assert shift_clock(rows, "WX-000", FIXES) == -120
     assert rows[0].time == datetime(2025, 7, 8, 23, 0)
-'''
+"""
 
 DEDUPE = '''
 """One row per time: re-sent blocks and corrected readings."""
@@ -255,7 +255,7 @@ def merge(rows, ledger):
     return [best[time] for time in sorted(best)]
 '''
 
-TEST_DEDUPE = '''
+TEST_DEDUPE = """
 from datetime import datetime
 
 from gauge.dedupe import merge
@@ -290,7 +290,7 @@ def test_verified_row_also_replaces_an_earlier_provisional_one():
 def test_rows_come_out_in_time_order():
     rows = [Row(3, datetime(2025, 7, 9), {}, "P"), Row(2, datetime(2025, 7, 8), {}, "P")]
     assert [r.line for r in merge(rows, Ledger("RG-000"))] == [2, 3]
-'''
+"""
 
 LEDGER = '''
 """A note of every reading that was changed or dropped, one JSON object a line."""
@@ -369,7 +369,7 @@ def blank(rows, column, reason, ledger):
         row.reasons.append(reason)
 '''
 
-TEST_CHECKS = '''
+TEST_CHECKS = """
 from datetime import datetime, timedelta
 
 from gauge.checks import blank, flat_runs, spikes
@@ -404,7 +404,7 @@ def test_blank_leaves_nothing_behind():
     blank(rows[1:2], "stage", "spike", ledger)
     assert [r.values["stage"] for r in rows] == [1.0, None, 1.0]
     assert ledger.entries[0]["old"] == 2.5
-'''
+"""
 
 CLEAN = '''
 """From raw exports to one clean file per station, with a ledger."""
@@ -637,7 +637,10 @@ def build(r: Any) -> SimpleNamespace:
     rng.shuffle(sites)
     s.names = dict(zip(s.river + s.met, sites + posts, strict=True))
     s.serial = {code: f"{rng.choice('KLMP')}{rng.randrange(10000, 99999)}" for code in s.names}
-    s.firmware_old, s.firmware_new = f"3.{rng.randrange(10, 20)}.{rng.randrange(1, 9)}", f"4.{rng.randrange(0, 5)}.{rng.randrange(10, 40)}"
+    s.firmware_old, s.firmware_new = (
+        f"3.{rng.randrange(10, 20)}.{rng.randrange(1, 9)}",
+        f"4.{rng.randrange(0, 5)}.{rng.randrange(10, 40)}",
+    )
     s.case = f"FV-{rng.randrange(2000, 9000)}"
     s.tip = f"0.2{rng.randrange(31, 58)}"
     s.certificate = f"CAL-{rng.randrange(10000, 99999)}"
@@ -712,7 +715,9 @@ def build(r: Any) -> SimpleNamespace:
         code, rows = name[:6], text.count("\n") - 1
         s.delivery[code] = f"DLV-{rng.randrange(16**6):06x}"
         stated = rows + s.missing if code == s.holes else rows
-        index.append(f"delivery={s.delivery[code]} file={name} rows={stated} crc32={zlib.crc32(text.encode()):08x} via={rng.choice(['modem', 'card'])}")
+        index.append(
+            f"delivery={s.delivery[code]} file={name} rows={stated} crc32={zlib.crc32(text.encode()):08x} via={rng.choice(['modem', 'card'])}"
+        )
         r.file(f"{BASE}/{name}", text)
     r.file(f"{BASE}/DELIVERY.txt", "\n".join(index) + "\n")
 
@@ -720,7 +725,16 @@ def build(r: Any) -> SimpleNamespace:
     for code, name in s.names.items():
         ranges = {"stage": [0.05, 4.2]} if code in s.river else {"temp": [-25, 42], "pressure": [940, 1055], "rain": [0, 40]}
         firmware = s.firmware_old if code in s.river else f"2.{rng.randrange(1, 9)}.{rng.randrange(10, 99)}"
-        catalog.append({"code": code, "site": name, "logger": s.serial[code], "firmware": firmware, "elevation_m": rng.randrange(1120, 4890) / 10, "range": ranges})
+        catalog.append(
+            {
+                "code": code,
+                "site": name,
+                "logger": s.serial[code],
+                "firmware": firmware,
+                "elevation_m": rng.randrange(1120, 4890) / 10,
+                "range": ranges,
+            }
+        )
     r.file("catalog/stations.json", "[\n" + ",\n".join("  " + json.dumps(c) for c in catalog) + "\n]\n")
     r.file("catalog/limits.ini", LIMITS.lstrip())
     r.file("gauge/__init__.py", "")
@@ -799,8 +813,12 @@ def survey(r: Any, s: SimpleNamespace) -> None:
     r.agent(
         f"A lot to see here. {s.holes} has {rows} rows although the index promises {COUNT}. {s.resend} repeats 96 times. {s.fahr} reports a temperature of "
         f"{hot}, hardly Celsius. And {s.feet} reaches {top}, with a mean far above what its minimum suggests; I look at where that begins.",
-        r.bash(f"awk -F, 'NR>2 && ($2-p>0.8 || p-$2>0.8) {{print NR\": \"$1\" previous=\"p\" now=\"$2\" change=\"$2-p}} {{p=$2}}' {BASE}/{s.feet}_stage.csv && sed -n '{s.swap - 5},{s.swap + 8}p' {BASE}/{s.feet}_stage.csv"),
-        r.bash(f"awk -F, 'NR>2 && ($3-p>50 || p-$3>50) {{print NR\": \"$1\" previous=\"p\" now=\"$3\" change=\"$3-p}} {{p=$3}}' {BASE}/{s.mercury}_met.csv && sed -n '{s.mercury_from - 3},{s.mercury_from + 6}p' {BASE}/{s.mercury}_met.csv"),
+        r.bash(
+            f'awk -F, \'NR>2 && ($2-p>0.8 || p-$2>0.8) {{print NR": "$1" previous="p" now="$2" change="$2-p}} {{p=$2}}\' {BASE}/{s.feet}_stage.csv && sed -n \'{s.swap - 5},{s.swap + 8}p\' {BASE}/{s.feet}_stage.csv'
+        ),
+        r.bash(
+            f'awk -F, \'NR>2 && ($3-p>50 || p-$3>50) {{print NR": "$1" previous="p" now="$3" change="$3-p}} {{p=$3}}\' {BASE}/{s.mercury}_met.csv && sed -n \'{s.mercury_from - 3},{s.mercury_from + 6}p\' {BASE}/{s.mercury}_met.csv'
+        ),
     )
     jump = pick(r.messages[-2].text, r"change=([\d.]+)")
     drop = pick(r.messages[-1].text, r"now=([\d.]+)")
@@ -809,11 +827,13 @@ def survey(r: Any, s: SimpleNamespace) -> None:
         f"{s.feet} rises by {jump} between two readings at {s.swap_time} and stays up there to the end. A single lasting step like this is a datum "
         "shift, most likely the staff gauge was re-levelled, so one constant offset will put it right. "
         f"{s.mercury} falls from hPa to {drop} in one step, which is the same pressure in mmHg. Two more looks, at the missing rows with the placeholders, and at whether the re-sent rows agree with those they repeat.",
-        r.bash(f"cut -d, -f1 {BASE}/{s.holes}_stage.csv | awk 'NR>1 {{split($1,a,\"T\"); n[a[1]]++}} END {{for (d in n) if (n[d]!=48) print d\" rows=\"n[d]}}' | sort"),
+        r.bash(
+            f'cut -d, -f1 {BASE}/{s.holes}_stage.csv | awk \'NR>1 {{split($1,a,"T"); n[a[1]]++}} END {{for (d in n) if (n[d]!=48) print d" rows="n[d]}}\' | sort'
+        ),
         r.grep("NA|-9999", f"{BASE}/{s.holes}_stage.csv"),
         r.bash(
-            f"awk -F, 'NR>1 {{if ($1 in v) {{if (v[$1]==$2) same++; else {{differ++; if (differ<4) print $1\" first=\"v[$1]\"/\"f[$1]\" again=\"$2\"/\"$4\" line=\"NR}}}} "
-            f"else {{v[$1]=$2; f[$1]=$4}}}} END {{print \"same=\"same\" differ=\"differ}}' {BASE}/{s.resend}_stage.csv"
+            f'awk -F, \'NR>1 {{if ($1 in v) {{if (v[$1]==$2) same++; else {{differ++; if (differ<4) print $1" first="v[$1]"/"f[$1]" again="$2"/"$4" line="NR}}}} '
+            f'else {{v[$1]=$2; f[$1]=$4}}}} END {{print "same="same" differ="differ}}\' {BASE}/{s.resend}_stage.csv'
         ),
     )
     r.truth.belief(wrong="A single lasting step like this is a datum shift", corrected="So it was never a datum shift")
@@ -1012,9 +1032,11 @@ def duplicates(r: Any, s: SimpleNamespace) -> None:
     )
     r.agent(
         "I look at the readings around the seam of the disputed stretch before I answer.",
-        r.bash(f"grep -n ',A$' {BASE}/{s.resend}_stage.csv | sed -n '1p;$p' && sed -n '{s.resend_line - 2},{s.resend_line + 1}p' {BASE}/{s.resend}_stage.csv"),
         r.bash(
-            f"awk -F, 'NR>1 {{if ($1 in v && v[$1]!=$2) {{n++; d+=$2-v[$1]; print \"line=\"NR\" \"$1\" first=\"v[$1]\" again=\"$2\" battery=\"$3}} else v[$1]=$2}} END {{printf \"disputed=%d mean_difference=%.4f\\n\", n, d/n}}' {BASE}/{s.resend}_stage.csv"
+            f"grep -n ',A$' {BASE}/{s.resend}_stage.csv | sed -n '1p;$p' && sed -n '{s.resend_line - 2},{s.resend_line + 1}p' {BASE}/{s.resend}_stage.csv"
+        ),
+        r.bash(
+            f'awk -F, \'NR>1 {{if ($1 in v && v[$1]!=$2) {{n++; d+=$2-v[$1]; print "line="NR" "$1" first="v[$1]" again="$2" battery="$3}} else v[$1]=$2}} END {{printf "disputed=%d mean_difference=%.4f\\n", n, d/n}}\' {BASE}/{s.resend}_stage.csv'
         ),
     )
     r.truth.fact(pick(r.messages[-1].text, r"mean_difference=([\d.]+)"))
@@ -1040,11 +1062,13 @@ def duplicates(r: Any, s: SimpleNamespace) -> None:
         r.bash("python -m pytest -q --tb=short tests/test_dedupe.py"),
     )
     r.truth.decision(
-        chosen="a separate ledger in JSON lines", rejected="a remarks column in the clean files", reason="a dropped row has no place in a clean"
+        chosen="a separate ledger in JSON lines",
+        rejected="a remarks column in the clean files",
+        reason="a dropped row has no place in a clean",
     )
     r.agent(
         "My mistake: max() on the letters prefers P over A, so exactly the wrong row wins. A rank says what is meant.",
-        r.edit("gauge/dedupe.py", "key=lambda r: r.flag)", 'key=lambda r: RANK.get(r.flag, 0))'),
+        r.edit("gauge/dedupe.py", "key=lambda r: r.flag)", "key=lambda r: RANK.get(r.flag, 0))"),
         r.edit("gauge/dedupe.py", 'corrected readings."""\n', 'corrected readings."""\n\nRANK = {"A": 2, "P": 1}\n'),
     )
     r.agent(
@@ -1090,7 +1114,9 @@ def checks(r: Any, s: SimpleNamespace) -> None:
             "        print(f\"{code} flat from_line={run[0].line} length={len(run)} stage={run[0].values['stage']}\")\nEOF\nrm scripts/try_hampel.py"
         ),
     )
-    r.truth.decision(chosen="the plain step", rejected="the rolling median", reason="noise on quiet days or the foot of a rise, real water")
+    r.truth.decision(
+        chosen="the plain step", rejected="the rolling median", reason="noise on quiet days or the foot of a rise, real water"
+    )
     out = r.messages[-1].text
     lifts = [float(a) - float(b) for a, b in re.findall(rf"{s.gates} line=\d+ \S+ stage=([\d.]+) before=([\d.]+)", out)]
     biggest = max(lifts)
@@ -1107,7 +1133,11 @@ def checks(r: Any, s: SimpleNamespace) -> None:
     r.truth.update("flat_samples", "flat_samples = 12", "flat_samples = 18")
     r.agent(
         "Both numbers go into the limits file, and the file gets a name that fits since it holds more than ranges.",
-        r.edit("catalog/limits.ini", LIMITS[LIMITS.index("spike_") : LIMITS.index("\nsentinels")], "spike_step_m = 0.65\n# identical readings in a row before a float counts as stuck\nflat_samples = 18"),
+        r.edit(
+            "catalog/limits.ini",
+            LIMITS[LIMITS.index("spike_") : LIMITS.index("\nsentinels")],
+            "spike_step_m = 0.65\n# identical readings in a row before a float counts as stuck\nflat_samples = 18",
+        ),
         r.bash(
             "git mv catalog/limits.ini catalog/thresholds.ini && git add -A && git commit -qm 'Check spikes and stuck floats, new limits' && python - <<'EOF'\nfrom glob import glob\nfrom gauge.checks import flat_runs, spikes\nfrom gauge.dedupe import merge\nfrom gauge.ledger import Ledger\nfrom gauge.reader import read_rows\n"
             f"for path in sorted(glob('{BASE}/RG-*.csv')):\n    rows = merge(read_rows(path), Ledger('x'))\n"
@@ -1118,7 +1148,9 @@ def checks(r: Any, s: SimpleNamespace) -> None:
 
 
 def pipeline(r: Any, s: SimpleNamespace) -> None:
-    r.user("Looks right to me. Put the parts together now, so that `make clean-data` writes one file per station, the ledger and a line of counts that I can paste into the log.")
+    r.user(
+        "Looks right to me. Put the parts together now, so that `make clean-data` writes one file per station, the ledger and a line of counts that I can paste into the log."
+    )
     r.agent(
         "The order matters: clock and merge first, then placeholders, units, and only then the checks, which are in metres. The grid is completed at the end with empty rows.",
         r.write("gauge/clean.py", CLEAN.lstrip().replace("@LIMITS@", "catalog/limits.ini")),
@@ -1130,7 +1162,11 @@ def pipeline(r: Any, s: SimpleNamespace) -> None:
     )  # fmt: skip
     r.agent(
         "It still asks for the file under its former name; ConfigParser skips a missing file in silence and then misses the section. Corrected, and it should say so itself the next time.",
-        r.edit("gauge/clean.py", '    limits.read("catalog/limits.ini")\n', '    with open("catalog/thresholds.ini", encoding="utf-8") as handle:\n        limits.read_file(handle)\n'),
+        r.edit(
+            "gauge/clean.py",
+            '    limits.read("catalog/limits.ini")\n',
+            '    with open("catalog/thresholds.ini", encoding="utf-8") as handle:\n        limits.read_file(handle)\n',
+        ),
         r.bash("make clean-data"),
     )
     out = r.messages[-1].text
@@ -1139,10 +1175,16 @@ def pipeline(r: Any, s: SimpleNamespace) -> None:
     r.truth.fact(s.first_crc, conv)
     r.agent(
         f"That is the line of counts per station. {s.feet} has {conv} converted cells, {s.holes} {s.missing} gaps. A look into the result and into the ledger, whether they tell the same story.",
-        r.bash(f"sed -n '1p;{s.swap}p;{s.swap + 1}p;{s.swap + 2}p' clean/2025-q3/{s.feet}.csv && grep -c spike clean/2025-q3/{s.holes}.csv && grep spike clean/2025-q3/{s.holes}.csv | head -3"),
-        r.bash("python -m gauge.ledger clean/2025-q3/ledger.jsonl && printf 'clean/\\n' > .gitignore && git add -A && git commit -qm 'Join the steps into one pipeline' && wc -c clean/2025-q3/*"),
+        r.bash(
+            f"sed -n '1p;{s.swap}p;{s.swap + 1}p;{s.swap + 2}p' clean/2025-q3/{s.feet}.csv && grep -c spike clean/2025-q3/{s.holes}.csv && grep spike clean/2025-q3/{s.holes}.csv | head -3"
+        ),
+        r.bash(
+            "python -m gauge.ledger clean/2025-q3/ledger.jsonl && printf 'clean/\\n' > .gitignore && git add -A && git commit -qm 'Join the steps into one pipeline' && wc -c clean/2025-q3/*"
+        ),
     )
-    r.agent("They agree, and every blanked reading has its old value in the ledger. Generated files stay out of the history, the raw files and the code are enough to make them again.")
+    r.agent(
+        "They agree, and every blanked reading has its old value in the ledger. Generated files stay out of the history, the raw files and the code are enough to make them again."
+    )
 
 
 def weather(r: Any, s: SimpleNamespace) -> None:
@@ -1173,7 +1215,7 @@ def weather(r: Any, s: SimpleNamespace) -> None:
     r.agent(
         "The ledger was emptied by this partial run, since it starts afresh each time. I do the full run at the end anyway. Rain total and first rows of the shifted station, then the tests and a commit:",
         r.bash(
-            f"awk -F, 'NR>1 {{d=substr($1,1,10); t[d]+=$4; s+=$4; if ($4>m) m=$4}} END {{for (d in t) if (t[d]>0) printf \"%s rain=%.3f\\n\", d, t[d]; "
+            f'awk -F, \'NR>1 {{d=substr($1,1,10); t[d]+=$4; s+=$4; if ($4>m) m=$4}} END {{for (d in t) if (t[d]>0) printf "%s rain=%.3f\\n", d, t[d]; '
             f"printf \"total: rain_total=%.3f rain_max=%.3f\\n\", s, m}}' clean/2025-q3/{s.local}.csv | sort && sed -n '2,3p' clean/2025-q3/{s.local}.csv && "
             "python -m pytest -q && git commit -qam 'Use calibrated bucket and UTC for the third post' && git log -1 --format='commit=%h' && git diff -U0 HEAD~1 | grep '^[-+]'"
         ),
@@ -1196,7 +1238,9 @@ def late_file(r: Any, s: SimpleNamespace) -> None:
     r.truth.fact(s.late_id)
     r.agent(
         "First what is in it, and whether it overlaps.",
-        r.bash(f"python scripts/profile_raw.py {BASE}/{name} && comm -12 <(sort {BASE}/{s.holes}_stage.csv) <(sort {BASE}/{name})"),
+        r.bash(
+            f"python scripts/profile_raw.py {BASE}/{name} && comm -12 <(sort {BASE}/{s.holes}_stage.csv) <(sort {BASE}/{name})"
+        ),
     )
     r.agent(
         "Eight rows and the header are in both files, identical, the merge will drop them as duplicates. The pipeline takes every file of a station, so a plain run does it.",
@@ -1209,7 +1253,9 @@ def late_file(r: Any, s: SimpleNamespace) -> None:
     r.agent(
         f"Closed: gap={gap}, where the first run had {s.missing}. The checksum of the clean file changes from {s.first_crc} to {s.second_crc}. "
         f"The index still names only {s.delivery[s.holes]} for this station; since that folder is not mine to write in, I put the second delivery into docs, and the notes get a better name on this occasion.",
-        r.bash(f"git mv docs/notes.md docs/visits.md && printf -- '- {s.holes}: second card {s.late_id} closes the gap left by {s.delivery[s.holes]}.\\n' > docs/late-cards.md"),
+        r.bash(
+            f"git mv docs/notes.md docs/visits.md && printf -- '- {s.holes}: second card {s.late_id} closes the gap left by {s.delivery[s.holes]}.\\n' > docs/late-cards.md"
+        ),
         r.edit("docs/visits.md", "calibration sheet not filed yet", f"calibration sheet {s.certificate}"),
         r.bash("git add -A && git status --short && git commit -qm 'Take in the second card' && git log -1 --format='commit=%h'"),
     )
@@ -1234,7 +1280,9 @@ def reports(r: Any, s: SimpleNamespace) -> None:
     r.agent(
         f"{s.holes} comes out at {share} percent usable. That is too good, it has 17 placeholders which are empty cells and yet count as ok. Let me see the page.",
         r.read("gauge/clean.py", 32, 20),
-        r.bash(f"cat reports/2025-q3/{s.holes}.md && awk -F, '$2==\"\" {{print $1\" quality=\"$5}}' clean/2025-q3/{s.holes}.csv | sort -k2 | awk '{{n[$2]++}} END {{for (q in n) print q\" \"n[q]}}' | sort"),
+        r.bash(
+            f'cat reports/2025-q3/{s.holes}.md && awk -F, \'$2=="" {{print $1" quality="$5}}\' clean/2025-q3/{s.holes}.csv | sort -k2 | awk \'{{n[$2]++}} END {{for (q in n) print q" "n[q]}}\' | sort'
+        ),
     )
     r.agent(
         "Confirmed: the pipeline notes placeholders in the ledger but forgets to put the reason on the row. A test for it first, then the line.",
@@ -1250,23 +1298,32 @@ def reports(r: Any, s: SimpleNamespace) -> None:
         ),
         r.edit("gauge/clean.py", "    received = len(row)", "    received = len(rows)  # before merging"),
     )
-    r.agent("The second edit was superfluous, the name there was right already. Everything again from the start:", r.bash("python -m pytest -q && make clean-data > /dev/null && python -m gauge.report 2025-q3"))
+    r.agent(
+        "The second edit was superfluous, the name there was right already. Everything again from the start:",
+        r.bash("python -m pytest -q && make clean-data > /dev/null && python -m gauge.report 2025-q3"),
+    )
     out = r.messages[-1].text
     better = pick(out, rf'"{s.holes}", "intervals": \d+, "usable_pct": ([\d.]+)')
     r.truth.update("usable share", share, better)
     r.truth.fact(share, better)
     r.agent(
         f"Now {better} percent for {s.holes}, which fits its placeholders and spikes. I also check that none of the site names has got into the pages, and look at one weather page.",
-        r.bash("python -c \"import json; print('\\n'.join(s['site'] for s in json.load(open('catalog/stations.json'))))\" | grep -rnFf - reports | wc -l && "
-               f"cat reports/2025-q3/{s.local}.md && cksum reports/2025-q3/summary.csv"),
+        r.bash(
+            "python -c \"import json; print('\\n'.join(s['site'] for s in json.load(open('catalog/stations.json'))))\" | grep -rnFf - reports | wc -l && "
+            f"cat reports/2025-q3/{s.local}.md && cksum reports/2025-q3/summary.csv"
+        ),
     )
-    r.user("Nice pages. The awk helper confuses new people, it can go. And write a test that keeps the fish pass lifts alive, with the smallest and the largest one as they are in the file.")
+    r.user(
+        "Nice pages. The awk helper confuses new people, it can go. And write a test that keeps the fish pass lifts alive, with the smallest and the largest one as they are in the file."
+    )
     r.agent(
         "Removing the helper, and fetching the two lifts from the raw file.",
-        r.bash(f"git rm -q tools/fixup_2023.awk && sed -n '{s.lifts[0] + 1},{s.lifts[0] + 3}p;{s.lifts[3] + 1},{s.lifts[3] + 3}p' {BASE}/{s.gates}_stage.csv"),
+        r.bash(
+            f"git rm -q tools/fixup_2023.awk && sed -n '{s.lifts[0] + 1},{s.lifts[0] + 3}p;{s.lifts[3] + 1},{s.lifts[3] + 3}p' {BASE}/{s.gates}_stage.csv"
+        ),
     )
     lines = [float(line.split(",")[1]) for line in r.messages[-1].text.splitlines()]
-    wrong_test = f"\n\n\ndef test_fish_pass_lifts_survive():\n    assert spikes(series({', '.join(map(str, lines))}), \"stage\", 0.40) == []\n"
+    wrong_test = f'\n\n\ndef test_fish_pass_lifts_survive():\n    assert spikes(series({", ".join(map(str, lines))}), "stage", 0.40) == []\n'
     r.agent(
         "",
         r.bash(f"cat >> tests/test_checks.py <<'EOF'{wrong_test}EOF\npython -m pytest -q --tb=line tests/test_checks.py"),
@@ -1274,16 +1331,16 @@ def reports(r: Any, s: SimpleNamespace) -> None:
     r.agent(
         "Habit: I wrote the superseded limit into the test. It has to be the one from the thresholds file, 0.65, and better read from there than copied.",
         r.bash(
-            "sed -i 's/\"stage\", 0.40) == \\[\\]$/\"stage\", LIMIT) == []/' tests/test_checks.py && "
+            'sed -i \'s/"stage", 0.40) == \\[\\]$/"stage", LIMIT) == []/\' tests/test_checks.py && '
             "sed -i '1i import configparser' tests/test_checks.py && "
-            "sed -i 's/^def series/LIMITS = configparser.ConfigParser()\\nLIMITS.read(\"catalog\\/thresholds.ini\")\\nLIMIT = LIMITS.getfloat(\"checks\", \"spike_step_m\")\\n\\n\\ndef series/' tests/test_checks.py && "
+            'sed -i \'s/^def series/LIMITS = configparser.ConfigParser()\\nLIMITS.read("catalog\\/thresholds.ini")\\nLIMIT = LIMITS.getfloat("checks", "spike_step_m")\\n\\n\\ndef series/\' tests/test_checks.py && '
             "python -m pytest -q && git add -A && git commit -qm 'Report per station, guard the lifts, drop awk helper' && "
             "git show --stat --format='commit=%h parent=%p' HEAD"
         ),
     )
 
 
-TEST_CLEAN = '''
+TEST_CLEAN = """
 import configparser
 
 from gauge.clean import clean_station
@@ -1299,7 +1356,7 @@ def test_empty_cells_carry_a_reason(tmp_path):
     rows, _, facts = clean_station("RG-000", [path], limits, {"units": [], "clock": []})
     assert [row.reasons for row in rows] == [[], ["sentinel"], ["gap"], []]
     assert facts["rows_in"] == 3
-'''
+"""
 
 
 DAILY = '''
@@ -1334,7 +1391,7 @@ if __name__ == "__main__":
     main(*sys.argv[1:])
 '''
 
-TEST_DAILY = '''
+TEST_DAILY = """
 from gauge.daily import daily
 
 
@@ -1343,7 +1400,7 @@ def test_a_thin_day_has_no_mean(tmp_path):
     lines = [f"2025-07-03T{n // 2:02d}:{n % 2 * 30:02d},{'' if n < 9 else '0.5'},P,ok" for n in range(48)]
     path.write_text("timestamp,stage,flag,quality\\n" + "\\n".join(lines) + "\\n")
     assert list(daily(path, "stage")) == [("2025-07-03", None, 0.5, 0.5, 39)]
-'''
+"""
 
 
 def days(r: Any, s: SimpleNamespace) -> None:
@@ -1365,15 +1422,21 @@ def days(r: Any, s: SimpleNamespace) -> None:
     r.agent(
         f"The highest water at {s.resend} was {top[3]} m on {top[0]}, with a daily mean of {top[1]}. The thinnest day is {least[0]} at {s.euro}, {least[1]} readings because of the stuck float. "
         "The same command works for the weather posts; temperature and pressure, since there the corrected posts can be compared with their neighbours day by day.",
-        r.bash(f"for c in temp pressure; do echo \"$c\"; python -m gauge.daily 2025-q3 $c {' '.join(s.met)} | cut -d' ' -f1-5; done && git add -A && git commit -qm 'Add daily values' && git log -1 --format='commit=%h'"),
+        r.bash(
+            f"for c in temp pressure; do echo \"$c\"; python -m gauge.daily 2025-q3 $c {' '.join(s.met)} | cut -d' ' -f1-5; done && git add -A && git commit -qm 'Add daily values' && git log -1 --format='commit=%h'"
+        ),
     )
 
 
 def handover(r: Any, s: SimpleNamespace) -> None:
-    r.user("Last thing for today: a handover in docs/ for the desk. What was wrong at each station, since when, what we did, the numbers they may be asked about, and what is still open.")
+    r.user(
+        "Last thing for today: a handover in docs/ for the desk. What was wrong at each station, since when, what we did, the numbers they may be asked about, and what is still open."
+    )
     r.agent(
         "I collect the final numbers from one run so that the text does not rely on memory for them.",
-        r.bash("python -m gauge.clean --quarter 2025-q3 | cut -d' ' -f1,2,4- && python -m gauge.ledger clean/2025-q3/ledger.jsonl spike conflict"),
+        r.bash(
+            "python -m gauge.clean --quarter 2025-q3 | cut -d' ' -f1,2,4- && python -m gauge.ledger clean/2025-q3/ledger.jsonl spike conflict"
+        ),
     )
     out = r.messages[-1].text
     final = {code: pick(out, rf"{code} .*crc32=(\w+)") for code in s.names}
@@ -1409,7 +1472,9 @@ Checksums of the clean files: {", ".join(f"{code} {crc}" for code, crc in final.
     r.truth.later(s.case)
     r.truth.later(s.delivery[s.holes])
     r.truth.later(s.serial[s.feet])
-    r.user(f"Reads well. How sure are you about the -120 for {s.local}? Somebody at the desk thinks it was only one hour. One check on the cleaned file would be enough for me.")
+    r.user(
+        f"Reads well. How sure are you about the -120 for {s.local}? Somebody at the desk thinks it was only one hour. One check on the cleaned file would be enough for me."
+    )
     r.agent(
         "Cross-check on cleaned data: shift the temperature of this post against another and see where the two fit best.",
         r.bash(

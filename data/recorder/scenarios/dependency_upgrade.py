@@ -400,9 +400,7 @@ def play(r):
         )
     r.file(".gitignore", "drop/\nvar/\n")
     survey = r.run("PYTHONPATH=vendor python -m cairntiles.serve 8")
-    counts = {
-        f"/t/{path}.json": int(count) for path, count in re.findall(r"^(\S+) status=200 count=(\d+)", survey, re.M)
-    }
+    counts = {f"/t/{path}.json": int(count) for path, count in re.findall(r"^(\S+) status=200 count=(\d+)", survey, re.M)}
     r.file("tests/counts.json", json.dumps(counts, indent=1) + "\n")
     marks["@WHERE@"] = r.run(
         'PYTHONPATH=vendor python -c "from cairntiles import serve; print(serve.where(6.5, 61.0, 9))"'
@@ -419,10 +417,7 @@ def play(r):
 
     def todo(done):
         return r.todo(
-            *(
-                (item, "completed" if n < done else "in_progress" if n == done else "pending")
-                for n, item in enumerate(ready)
-            )
+            *((item, "completed" if n < done else "in_progress" if n == done else "pending") for n, item in enumerate(ready))
         )
 
     # --- first look -------------------------------------------------------------------------------------------------
@@ -615,9 +610,7 @@ def play(r):
     )
     r.agent(
         "One line of code differs, nothing slipped in, and all tests pass. I commit the library and our side together, since neither works alone.",
-        r.bash(
-            f"git add -A && git commit -qm 'quadmesh {newer} through one adapter' && git show --stat --format='%h %s' HEAD"
-        ),
+        r.bash(f"git add -A && git commit -qm 'quadmesh {newer} through one adapter' && git show --stat --format='%h %s' HEAD"),
         r.bash("PYTHONPATH=vendor python -m cairntiles.serve 9"),
     )
     r.user(

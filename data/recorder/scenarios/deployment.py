@@ -103,7 +103,7 @@ DRYRUN = dedent('''\
     print(f"total_soak_s={waited}")
     ''')
 
-TEST_ENV = dedent('''\
+TEST_ENV = dedent("""\
     import os
     import sys
     import tempfile
@@ -132,7 +132,7 @@ TEST_ENV = dedent('''\
 
     if __name__ == "__main__":
         unittest.main()
-    ''')
+    """)
 
 MAKEFILE = dedent("""\
     check:
@@ -167,7 +167,11 @@ def draw(rng):
     digest = lambda: f"sha256:{rng.randrange(16**14):014x}"  # noqa: E731
     minor = rng.randrange(9, 31)
     f.release, f.last = f"R-{(n := rng.randrange(2100, 8700))}", f"R-{n - rng.randrange(3, 40)}"
-    f.before, f.pulled, f.image = f"booking-api:7.{minor - 1}.{rng.randrange(2, 9)}", f"booking-api:7.{minor}.3", f"booking-api:7.{minor}.4"
+    f.before, f.pulled, f.image = (
+        f"booking-api:7.{minor - 1}.{rng.randrange(2, 9)}",
+        f"booking-api:7.{minor}.3",
+        f"booking-api:7.{minor}.4",
+    )
     f.before_digest, f.pulled_digest, f.digest = digest(), digest(), digest()
     f.port, f.rates_port, f.cache_port = (rng.randrange(a, a + 900) for a in (8100, 9100, 6300))
     f.cache = f"redis://rates-{rng.randrange(16**4):04x}.example.internal:{f.cache_port}/{rng.randrange(1, 9)}"
@@ -221,7 +225,9 @@ def build(r, f):
     r.file("tests/__init__.py", "")
     r.file("Makefile", MAKEFILE)
     r.file(".gitignore", "build/\n")
-    r.file("env/base.env", dedent(f"""\
+    r.file(
+        "env/base.env",
+        dedent(f"""\
         BOOKING_IMAGE={f.before}
         BOOKING_PORT={f.port}
         CHANNEL_HOOK={f.hook}
@@ -232,15 +238,21 @@ def build(r, f):
         RATE_PORT={f.rates_port}
         RATE_REFRESH_S={f.refresh}
         SYNC_EVERY_S={f.sync}
-        """))
+        """),
+    )
     r.file("env/staging.env", "BOOKING_HOSTS=1\nDB_CONN_LIMIT=60\nLOG_LEVEL=debug\n")
-    r.file("env/prod.env", dedent(f"""\
+    r.file(
+        "env/prod.env",
+        dedent(f"""\
         BOOKING_HOSTS={f.hosts}
         DB_CONN_LIMIT=240
         DB_PASSWORD={{vault:innkeeper/prod/db}}
         LOG_LEVEL=info
-        """))
-    r.file("templates/booking.conf.tmpl", dedent("""\
+        """),
+    )
+    r.file(
+        "templates/booking.conf.tmpl",
+        dedent("""\
         listen = 0.0.0.0:${BOOKING_PORT}
         image = ${BOOKING_IMAGE}
         pool_max = ${DB_POOL_MAX}
@@ -248,7 +260,8 @@ def build(r, f):
         channel_hook = ${CHANNEL_HOOK}
         rate_cache = ${RATE_CACHE}
         log = ${LOG_LEVEL}
-        """))
+        """),
+    )
     r.file("templates/rates.conf.tmpl", "listen = 0.0.0.0:${RATE_PORT}\nrefresh_s = ${RATE_REFRESH_S}\ncache = ${RATE_CACHE}\n")
     r.file("templates/nightsync.conf.tmpl", "every_s = ${SYNC_EVERY_S}\ntarget = ${CHANNEL_HOOK}\n")
     r.file("images.lock", f"{f.before} {f.before_digest}\n{f.pulled} {f.pulled_digest}\n{f.image} {f.digest}\n")
@@ -260,7 +273,10 @@ def build(r, f):
                        ("nightsync.conf", f"every_s = {f.sync}\ntarget = {f.hook}\n"),
                        ("rates.conf", f"listen = 0.0.0.0:{f.rates_port}\nrefresh_s = {f.refresh + 30}\ncache = {f.cache}\n")):  # fmt: skip
         r.file(f"released/{f.last}/prod/{name}", text)
-    r.file("data/bookings-last-week.csv", "group,mon,tue,wed,thu,fri,sat,sun\n" + "".join(f"{g},{','.join(map(str, n))}\n" for g, n in f.week.items()))
+    r.file(
+        "data/bookings-last-week.csv",
+        "group,mon,tue,wed,thu,fri,sat,sun\n" + "".join(f"{g},{','.join(map(str, n))}\n" for g, n in f.week.items()),
+    )
     r.file("rollout/staging.json", manifest(f, f.pulled_digest, ("testhouse", ["inn-s1"], 100, 60)))
     r.file("rollout/production.json", manifest(
         f, f.pulled_digest, ("lakeside+harbour", [f.lake, f.harbour], 9, f.soak), ("old-town", [f.old_town], 46, 2 * f.soak), ("airport", [f.airport], 100, f.soak),
@@ -296,7 +312,11 @@ def staging(r, f):
             r.bash("cat env/base.env images.lock"), r.read("tools/validate.py"))  # fmt: skip
     r.agent("", r.edit("env/base.env", f.before, f.pulled),
             r.todo(("Image and staging check", "in_progress"), ("Production check", "pending"), ("Dry runs", "pending")))  # fmt: skip
-    r.agent("The image is set; now render staging and see what the validator thinks of it.", r.bash("make check ENV=staging"), r.bash("cat env/staging.env rollout/staging.json"))
+    r.agent(
+        "The image is set; now render staging and see what the validator thinks of it.",
+        r.bash("make check ENV=staging"),
+        r.bash("cat env/staging.env rollout/staging.json"),
+    )
     wrong = "my guess is that the merge lets env/staging.env replace the base instead of extending it"
     r.truth.belief(wrong, "The merge is innocent")
     r.agent(f"The image is fine, but RATE_CACHE stays unresolved although env/base.env has a value for it. Only staging's own keys seem to be "
@@ -311,12 +331,23 @@ def staging(r, f):
                      reason="the shell scripts that source these files would still break")  # fmt: skip
     order = "keys in the env files are in alphabetical order and have to stay so, the audit diff relies on it"
     r.truth.constraint(order)
-    r.user(f"Agreed, refuse them, with file and line number in the message, and repair that line. When you add something: {order}.")
+    r.user(
+        f"Agreed, refuse them, with file and line number in the message, and repair that line. When you add something: {order}."
+    )
     r.agent("A test first.", r.edit("tests/test_envfile.py", "\n\n\nif __name__", REFUSED),
             r.bash("make test 2>&1 | grep -E '^(FAIL|Ran|[A-Za-z]+Error)'; exit ${PIPESTATUS[0]}"))  # fmt: skip
-    r.agent("As expected it fails. The loader now counts lines and raises; empty lines and comments stay allowed. The base file loses its two blanks.", r.write("tools/envfile.py", STRICT), r.edit("env/base.env", "RATE_CACHE = ", "RATE_CACHE="), r.bash("make test && make check ENV=staging"))
+    r.agent(
+        "As expected it fails. The loader now counts lines and raises; empty lines and comments stay allowed. The base file loses its two blanks.",
+        r.write("tools/envfile.py", STRICT),
+        r.edit("env/base.env", "RATE_CACHE = ", "RATE_CACHE="),
+        r.bash("make test && make check ENV=staging"),
+    )
     r.truth.fact(f.cache)
-    out = r.agent("Green. I check that the dry run really touches nothing, and run it for staging.", r.read("tools/dryrun.py"), r.bash("python tools/dryrun.py staging"))[1]
+    out = r.agent(
+        "Green. I check that the dry run really touches nothing, and run it for staging.",
+        r.read("tools/dryrun.py"),
+        r.bash("python tools/dryrun.py staging"),
+    )[1]
     r.truth.fact(grab(r"(plan=\S+)", out))
     r.user(f"Looks right. I forgot something: from this version on the channel hook lives in a file of its own, channel.conf, with hook, retry_max and timeout_ms, and no "
            f"longer in booking.conf. Use {f.retries} retries and {f.timeout} ms.")  # fmt: skip
@@ -326,12 +357,18 @@ def staging(r, f):
             r.write("templates/channel.conf.tmpl", "hook = ${CHANNEL_HOOK}\nretry_max = ${CHANNEL_RETRY_MAX}\ntimeout_ms = ${CHANNEL_TIMEOUT_MS}\n"),
             r.edit("templates/booking.conf.tmpl", "channel_hook = ${CHANNEL_HOOK}\n", ""),
             r.edit("env/base.env", f"{f.hook}\n", f"{f.hook}\nCHANNEL_RETRY_MAX={f.retries}\nCHANNEL_TIMEOUT_MS={f.timeout}\n"))  # fmt: skip
-    r.agent("", r.bash("python tools/render.py staging && cat build/staging/channel.conf && sort -c env/base.env && echo base.env: sorted"), r.read("tools/render.py"))
+    r.agent(
+        "",
+        r.bash(
+            "python tools/render.py staging && cat build/staging/channel.conf && sort -c env/base.env && echo base.env: sorted"
+        ),
+        r.read("tools/render.py"),
+    )
     r.agent(f"Rendered: {f.retries} retries of {f.timeout} ms each, so a booking can hang at most {f.retries * f.timeout} ms on a dead channel before it fails. render.py deletes "
             "nothing, so a file whose template is removed would stay in build/ until somebody clears it; I keep that in mind.")  # fmt: skip
 
 
-TEST_MANIFEST = dedent('''\
+TEST_MANIFEST = dedent("""\
     import shutil
     import subprocess
     import sys
@@ -350,7 +387,7 @@ TEST_MANIFEST = dedent('''\
             plan.write_text(plan.read_text().replace(\'"harbour"\', \'"harbour+airport"\', 1))
             done = subprocess.run([sys.executable, "tools/validate.py", "prod"], cwd=top, capture_output=True, text=True)
             self.assertIn("FAIL first step: harbour+airport", done.stdout)
-    ''')
+    """)
 
 REACH = dedent('''\
     """python tools/reach.py ENV: which share of last week's bookings each step reaches, summed up."""
@@ -368,7 +405,7 @@ REACH = dedent('''\
         print(f"{step['group']}: bookings={week[step['group']]} reached={reached} share={100 * reached / total:.2f} manifest={step['percent']}")
     ''')
 
-REFUSED = '''
+REFUSED = """
 
     def test_malformed_line_is_refused(self):
         self.write("ROOMS=4\\nTAX = 7\\n", "")
@@ -376,7 +413,7 @@ REFUSED = '''
             envfile.load("demo")
 
 
-if __name__'''
+if __name__"""
 
 STRICT = dedent('''\
     """Environment files: base first, then the environment's own. A line is KEY=value, empty, or a # comment."""
@@ -409,7 +446,14 @@ def production(r, f):
     r.agent("The tag is in one place only.", r.edit("env/base.env", f.pulled, f.image), r.bash("make check ENV=staging"))
     r.agent("The validator catches what I had left: the manifests still name the digest of the pulled build. Both get the one from images.lock.",
             r.bash(f"sed -i 's/{f.pulled_digest}/{f.digest}/' rollout/*.json && grep -n digest rollout/*.json"))  # fmt: skip
-    r.agent("", r.bash("make check ENV=staging && git add -A && git commit -qm '" + f"{f.release}: {f.image}, strict env files" + "' && git log --oneline -1"))
+    r.agent(
+        "",
+        r.bash(
+            "make check ENV=staging && git add -A && git commit -qm '"
+            + f"{f.release}: {f.image}, strict env files"
+            + "' && git log --oneline -1"
+        ),
+    )
     r.user("It has been running on the test house for forty minutes now. I put the samples into soak/staging.log; look whether anything moves that should not "
            "before we touch production.")  # fmt: skip
     r.file("soak/staging.log", f.samples)
@@ -437,11 +481,20 @@ def production(r, f):
     r.agent(f"With the new limit, {f.hosts} hosts with {f.pool} connections each do not fit. Either a connection proxy in front of the database or smaller pools. I propose "
             f"DB_POOL_MAX={f.low} for production: no connection proxy, because it would be one more hop to operate on a release day.",
             r.edit("env/prod.env", "DB_RESERVED", f"DB_POOL_MAX={f.low}\nDB_RESERVED"), r.bash("make check ENV=prod"))  # fmt: skip
-    r.truth.decision(chosen=f"DB_POOL_MAX={f.low} for production", rejected="no connection proxy", reason="one more hop to operate on a release day")
+    r.truth.decision(
+        chosen=f"DB_POOL_MAX={f.low} for production",
+        rejected="no connection proxy",
+        reason="one more hop to operate on a release day",
+    )
     r.user(f"No proxy, right. But {f.low} is too tight for the check-in peak at three; we measured {f.high - 1} busy connections on one host last weekend, it is "
            f"in data/pool-peaks.csv. Take {f.high} and tell me what is left.")  # fmt: skip
     r.truth.update("pool in production", f"DB_POOL_MAX={f.low}", f"DB_POOL_MAX={f.high}")
-    r.agent("I take the number and look at the measurement, to see how far the busiest host is from the new size.", r.edit("env/prod.env", f"DB_POOL_MAX={f.low}", f"DB_POOL_MAX={f.high}"), r.bash("cat data/pool-peaks.csv"), r.bash("make check ENV=prod | sed -n '5,$p'"))
+    r.agent(
+        "I take the number and look at the measurement, to see how far the busiest host is from the new size.",
+        r.edit("env/prod.env", f"DB_POOL_MAX={f.low}", f"DB_POOL_MAX={f.high}"),
+        r.bash("cat data/pool-peaks.csv"),
+        r.bash("make check ENV=prod | sed -n '5,$p'"),
+    )
     r.agent(f"{f.hosts} x {f.high} + {f.reserved} = {f.hosts * f.high + f.reserved} of {f.limit}, so {f.limit - f.hosts * f.high - f.reserved} connections are left, enough for the "
             "migration job and one psql session; the busiest host of the weekend stays one below the pool. The production plan as it stands:", r.bash("python tools/dryrun.py prod"))  # fmt: skip
 
@@ -458,7 +511,10 @@ def waves(r, f):
             r.edit("rollout/prod.json", step("airport", [f.airport], 100, f.soak),
                    step("lakeside", [f.lake], 51, f.soak) + ",\n    " + step("airport", [f.airport], 100, f.soak)))  # fmt: skip
     r.truth.update("soak of the first step", f'"soak_s": {f.soak}}}', f'"soak_s": {f.soak_new}}}')
-    out = r.agent("Shares must still rise from step to step, and the plan tokens of the changed steps must differ from before.", r.bash("python tools/validate.py prod | tail -2; python tools/dryrun.py prod"))[0]
+    out = r.agent(
+        "Shares must still rise from step to step, and the plan tokens of the changed steps must differ from before.",
+        r.bash("python tools/validate.py prod | tail -2; python tools/dryrun.py prod"),
+    )[0]
     f.total = grab(r"total_soak_s=(\d+)", out)
     r.truth.fact(f"total_soak_s={f.total}", grab(r"^1 harbour: .*(plan=\S+)", out), f.harbour)
     r.agent(f"One group, one host first. All soaks together take {f.total} seconds; lakeside now comes third with its host {f.lake}. The validator does not know the "
@@ -478,7 +534,12 @@ def waves(r, f):
                    "for e in base prod staging; do sort -c env/$e.env && echo \"sorted: $e\"; done"))  # fmt: skip
     r.user("While you have the manifest open: its percentages are from spring. data/bookings-last-week.csv has the real numbers, compute what each step reaches and correct "
            "them, rounded to whole percent. Keep the little program, we'll need it again.")  # fmt: skip
-    out = r.agent("One row a group, one column a day. The program sums the week and walks through the steps in manifest order.", r.bash("cat data/bookings-last-week.csv"), r.write("tools/reach.py", REACH), r.bash("python tools/reach.py prod"))[2]
+    out = r.agent(
+        "One row a group, one column a day. The program sums the week and walks through the steps in manifest order.",
+        r.bash("cat data/bookings-last-week.csv"),
+        r.write("tools/reach.py", REACH),
+        r.bash("python tools/reach.py prod"),
+    )[2]
     shares = [round(float(x)) for x in re.findall(r" share=(\S+)", out)]
     r.truth.fact(grab(r"(bookings_total: \d+)", out), grab(r"^lakeside: .*(reached=\d+)", out))
     r.truth.update("share of the first step", '"percent": 4', f'"percent": {shares[0]}')
@@ -487,7 +548,12 @@ def waves(r, f):
                              ("lakeside", [f.lake], shares[2], f.soak), ("airport", [f.airport], shares[3], f.soak))),
             r.bash("python tools/validate.py prod && python tools/dryrun.py prod"))  # fmt: skip
     f.share = shares[0]
-    r.agent("", r.bash(f"make test && git add -A && git commit -qm '{f.release}: production waves, holds, no nightly sync' && git show --stat --format=%h HEAD"))
+    r.agent(
+        "",
+        r.bash(
+            f"make test && git add -A && git commit -qm '{f.release}: production waves, holds, no nightly sync' && git show --stat --format=%h HEAD"
+        ),
+    )
 
 
 def closing(r, f):
@@ -497,14 +563,20 @@ def closing(r, f):
             r.bash(f"git log --format='%h %s' -- released | head -3; sha256sum build/prod/*.conf released/{f.last}/prod/*.conf | cut -c1-16,65-"))  # fmt: skip
     r.agent(f"Everything is accounted for except one line: rates.conf had refresh_s = {f.refresh + 30} in {f.last} and renders {f.refresh} now. I have not touched RATE_REFRESH_S, so somebody "
             "changed production or the base file outside this repository's history. Which one is right?")  # fmt: skip
-    r.user(f"The {f.refresh + 30} is right, the rates team raised it on the hosts in November and forgot the base file. Put it in for production only and render again.")
+    r.user(
+        f"The {f.refresh + 30} is right, the rates team raised it on the hosts in November and forgot the base file. Put it in for production only and render again."
+    )
     r.truth.update("refresh of rates in production", f"RATE_REFRESH_S={f.refresh}", f"RATE_REFRESH_S={f.refresh + 30}")
     r.agent("It goes to the end of the file, after LOG_LEVEL.", r.edit("env/prod.env", "LOG_LEVEL=info\n", f"LOG_LEVEL=info\nRATE_REFRESH_S={f.refresh + 30}\n"),
             r.bash(f"make check ENV=prod >/dev/null && diff released/{f.last}/prod/rates.conf build/prod/rates.conf && echo rates.conf: as released && sort -c env/prod.env"))  # fmt: skip
     r.user(f"For the night shift I need a rollback sheet in docs/: when to stop (error share over {f.errors} %, p95 over {f.latency} ms), what to go back to, in which order. "
            "Last good release, image and digest must be in there. A small script should print the image lines, so nobody types them.")  # fmt: skip
     r.truth.fact(f"p95 over {f.latency} ms")
-    r.agent("First what to go back to: the image before this release, and whether it is still among the locked ones.", r.grep("^booking-api", "images.lock"), r.bash("git log --format='%h %s' | tail -1; git show $(git rev-list --max-parents=0 HEAD):env/base.env | head -2"))
+    r.agent(
+        "First what to go back to: the image before this release, and whether it is still among the locked ones.",
+        r.grep("^booking-api", "images.lock"),
+        r.bash("git log --format='%h %s' | tail -1; git show $(git rev-list --max-parents=0 HEAD):env/base.env | head -2"),
+    )
     r.agent("The initial commit names the last good release and its image, which is still locked. The order of going back is the plan reversed.",
             r.write("tools/rollback.py", dedent('''\
                 """python tools/rollback.py IMAGE: the steps back, last wave first."""
@@ -535,7 +607,11 @@ def closing(r, f):
                ("Rollback sheet", "completed"), ("Hand-over", "in_progress")))  # fmt: skip
     r.user(f"Nice. One correction: {f.ticket} is closed, the night shift writes into the release log, so name docs/release-log.md there and start the entry. Then commit, "
            "and give me the summary for the hand-over: image, digest, pool, order of groups, total soak.")  # fmt: skip
-    r.agent("", r.edit(f"docs/rollback-{f.release}.md", f"Note the time in {f.ticket}.", "Note the time in docs/release-log.md."), r.read("docs/release-log.md"))
+    r.agent(
+        "",
+        r.edit(f"docs/rollback-{f.release}.md", f"Note the time in {f.ticket}.", "Note the time in docs/release-log.md."),
+        r.read("docs/release-log.md"),
+    )
     r.agent("The entry follows the form of the others, with the values left open that only the rollout can give.",
             r.edit("docs/release-log.md", f"## {f.last} ", f"## {f.release} (booking)\n\nstopped: ; soak_total_s: {f.total}; error_share: ; worst_p95_ms: ; way back: {f.before}\n\n## {f.last} "),
             r.bash(f"make test && make check ENV=prod && git add -A && git commit -qm '{f.release}: rollback sheet' && git status --short | wc -l"))  # fmt: skip

@@ -437,9 +437,7 @@ def prepare(r) -> dict[str, object]:
     rows = ["run,turn_deg,counts,seeing_arcsec"]
     for run in range(1, 31):
         turn = r.rng.randrange(40, 600) / 10
-        rows.append(
-            f"{run},{turn},{round(turn * f['COUNTS'] + r.rng.randrange(-40, 41))},{r.rng.randrange(90, 270) / 100}"
-        )
+        rows.append(f"{run},{turn},{round(turn * f['COUNTS'] + r.rng.randrange(-40, 41))},{r.rng.randrange(90, 270) / 100}")
     r.file(f"logs/axis-{f['DATE']}.csv", "\n".join(rows) + "\n")
     stickers = ["sticker,target,place,scans"]
     for target, place in STICKERS:
@@ -546,9 +544,7 @@ def examples(r, f):
         f"that is out of date, not the page. A gear ratio of {f['GEAR']} would explain it exactly. Was the worm exchanged? I don't touch the "
         "encoder module without your word."
     )
-    r.user(
-        f"Yes! New worm, work order {f['ORDER']}, ratio {f['GEAR']}. Nobody told the software. Please correct the module."
-    )
+    r.user(f"Yes! New worm, work order {f['ORDER']}, ratio {f['GEAR']}. Nobody told the software. Please correct the module.")
     r.agent(
         "With the work order beside it, so that the next one need not measure.",
         r.edit("ocella/encoder.py", f"GEAR_RATIO = {f['OLDGEAR']}", f"GEAR_RATIO = {f['GEAR']}  # {f['ORDER']}"),
@@ -580,9 +576,7 @@ def examples(r, f):
 
 
 def values(r, f):
-    r.user(
-        "Green only means what the tools can see. Go through the plain numbers in the text too, dome and weather above all."
-    )
+    r.user("Green only means what the tools can see. Go through the plain numbers in the text too, dome and weather above all.")
     r.agent(
         "Page by page against the table.",
         r.read("docs/dome.md"),
@@ -690,9 +684,7 @@ def pages(r, f):
     r.agent(
         "I remove the page together with the sentence on the dome page. A stub that says it moved makes no sense, because there is nothing to move "
         "to: the adapter is gone as well.",
-        r.bash(
-            "git rm -q docs/old/serial-cable.md && git mv docs/howto-filters.md docs/filters.md && sh tools/test.sh"
-        ),
+        r.bash("git rm -q docs/old/serial-cable.md && git mv docs/howto-filters.md docs/filters.md && sh tools/test.sh"),
     )
     r.agent(
         "As expected, the links to both hang in the air now.",
@@ -734,9 +726,7 @@ def stickers(r, f):
         "Three are lost: two by my rename and one by the removed page. The web server at the observatory reads a redirect file, so one line brings both "
         f"filter stickers back. {f['LOSTSTICKER']} in the cable drawer leads to a page that is gone for good; it could lead to the index instead, "
         "if you like.",
-        r.bash(
-            "printf 'howto-filters.md filters.md\\n' > docs/redirects.txt && python tools/check_stickers.py | grep -v ' ok '"
-        ),
+        r.bash("printf 'howto-filters.md filters.md\\n' > docs/redirects.txt && python tools/check_stickers.py | grep -v ' ok '"),
     )
     r.user(
         f"Leave {f['LOSTSTICKER']} lost, somebody will peel it off when the drawer is emptied. Just the filters then, and let test.sh be as it is."
@@ -755,9 +745,7 @@ def release(r, f):
     )
     r.agent(
         "The table is the source, the marks will show me the pages.",
-        r.todo(
-            ("Dome port", "in_progress"), (f"Release {f['NEWRELEASE']}", "pending"), ("Note for the printer", "pending")
-        ),
+        r.todo(("Dome port", "in_progress"), (f"Release {f['NEWRELEASE']}", "pending"), ("Note for the printer", "pending")),
         r.edit("ocella/options.py", f'"dome.port", {f["PORT"]}', f'"dome.port", {f["NEWPORT"]}'),
         r.bash("python tools/make_reference.py; sh tools/test.sh"),
     )

@@ -227,7 +227,7 @@ HTMLLIST = dedent('''\
         return f"<ul class='broth'>{rows}</ul>"
     ''')
 
-TEST_AMOUNTS = dedent('''\
+TEST_AMOUNTS = dedent("""\
     from fractions import Fraction
 
     import pytest
@@ -246,9 +246,9 @@ TEST_AMOUNTS = dedent('''\
     @pytest.mark.parametrize("amount, text", [(3, "3"), (Fraction(3, 2), "1½"), (Fraction(7, 20), "0.35"), (1000, "1000")])
     def test_show(amount, text):
         assert show(amount) == text
-    ''')
+    """)
 
-TEST_READING = dedent('''\
+TEST_READING = dedent("""\
     from brothbook.reading import read_all, read_line
 
 
@@ -263,9 +263,9 @@ TEST_READING = dedent('''\
 
     def test_every_card_can_be_read():
         assert all(recipe.lines for recipe in read_all().values())
-    ''')
+    """)
 
-TEST_WEEK = dedent('''\
+TEST_WEEK = dedent("""\
     from brothbook.reading import Line, Recipe
     from brothbook.week import scaled
 
@@ -278,9 +278,9 @@ TEST_WEEK = dedent('''\
 
     def test_as_many_as_the_card():
         assert [line.amount for line in scaled(SOUP, 4)] == [300, None]
-    ''')
+    """)
 
-TEST_LIST = dedent('''\
+TEST_LIST = dedent("""\
     from brothbook import shopping
     from brothbook.reading import Line, Recipe
     from brothbook.week import Meal
@@ -298,16 +298,16 @@ TEST_LIST = dedent('''\
     def test_cupboard():
         [item] = shopping.subtract(shopping.build([meal(Line(200, "g", "flour"))]), {("flour", "g"): 150})
         assert item.amount == 50
-    ''')
+    """)
 
-TEST_HTML = dedent('''\
+TEST_HTML = dedent("""\
     from brothbook.htmllist import as_html
     from brothbook.shopping import Item
 
 
     def test_html():
         assert as_html([Item("flour", "g", 5)]) == "<ul class='broth'><li>5 g flour</li></ul>"
-    ''')
+    """)
 
 # <low-high-step> becomes a number drawn for the session
 CARDS = (
@@ -357,7 +357,7 @@ UNITS = dedent('''\
         return amount, unit
     ''')
 
-TEST_UNITS = dedent('''\
+TEST_UNITS = dedent("""\
     from fractions import Fraction
 
     import pytest
@@ -386,7 +386,7 @@ TEST_UNITS = dedent('''\
     def test_from_base():
         assert units.from_base(Fraction(1300), "mass") == (Fraction(13, 10), "kg")
         assert units.from_base(250, "volume") == (250, "ml")
-    ''')
+    """)
 
 NAMES_RULE = dedent('''\
     """One name for one thing."""
@@ -419,7 +419,7 @@ ALIASES = (
     "onion onions", "tomato tomatoes", "potato potatos", "leek leeks", "carrot carrots", "egg eggs", "yoghurt yogurt", "butter melted_butter", "flatbread flatbreads",
 )  # fmt: skip
 
-TEST_NAMES = dedent('''\
+TEST_NAMES = dedent("""\
     import pytest
 
     from brothbook.names import canonical
@@ -431,7 +431,7 @@ TEST_NAMES = dedent('''\
     ])
     def test_canonical(written, name):
         assert canonical(written) == name
-    ''')
+    """)
 
 DENSITY = dedent('''\
     """How much a measuring jug of something weighs: data/densities.csv, in g per 100 ml."""
@@ -493,7 +493,7 @@ MERGING = dedent('''\
         return kinds
     ''')
 
-TEST_MERGING = dedent('''\
+TEST_MERGING = dedent("""\
     from fractions import Fraction
 
     import pytest
@@ -539,7 +539,7 @@ TEST_MERGING = dedent('''\
 
     def test_no_amount():
         assert listed(Line(None, "", "salt")) == [("salt", 0, "")]
-    ''')
+    """)
 
 EXPLAIN = dedent('''\
     """Where every amount of the list comes from."""
@@ -590,7 +590,7 @@ PACKAGES = dedent('''\
         return ceil(need / one)
     ''')
 
-TEST_PACKAGES = dedent('''\
+TEST_PACKAGES = dedent("""\
     from fractions import Fraction
 
     import pytest
@@ -611,9 +611,9 @@ TEST_PACKAGES = dedent('''\
     ])
     def test_packs(item, count):
         assert packages.packs(item) == count
-    ''')
+    """)
 
-TEST_PAPER = dedent('''\
+TEST_PAPER = dedent("""\
     from brothbook import paper
     from brothbook.shopping import Item
 
@@ -628,9 +628,9 @@ TEST_PAPER = dedent('''\
         text = paper.print_list("w", [item])
         assert max(len(line) for line in text.splitlines()) <= 42
         assert "(12x)" in text
-    ''')
+    """)
 
-TEST_CUPBOARD = dedent('''\
+TEST_CUPBOARD = dedent("""\
     from fractions import Fraction
 
     import pytest
@@ -667,11 +667,13 @@ TEST_CUPBOARD = dedent('''\
 
     def test_never_below_zero():
         assert left(Item("milk", "ml", 300), "milk", "l", 1) == (0, "ml")
-    ''')
+    """)
 
-UNITS_PLURAL = UNITS.replace("BASE = {", 'SINGULAR = {"cups": "cup", "cloves": "clove", "tins": "tin"}\nBASE = {').replace(
-    '    return "mass" if', '    unit = SINGULAR.get(unit, unit)\n    return "mass" if'
-).replace("    return Fraction(amount) *", "    unit = SINGULAR.get(unit, unit)\n    return Fraction(amount) *")
+UNITS_PLURAL = (
+    UNITS.replace("BASE = {", 'SINGULAR = {"cups": "cup", "cloves": "clove", "tins": "tin"}\nBASE = {')
+    .replace('    return "mass" if', '    unit = SINGULAR.get(unit, unit)\n    return "mass" if')
+    .replace("    return Fraction(amount) *", "    unit = SINGULAR.get(unit, unit)\n    return Fraction(amount) *")
+)
 
 SHOPPING_MERGED = dedent('''\
     """The shopping list of a week."""
@@ -733,7 +735,10 @@ SHOPPING_DONE = (
     SHOPPING_MERGED[: SHOPPING_MERGED.index("def subtract")]
     .replace("import merging, units", "import density, merging, names, units")
     .replace("dataclass, field\n", "dataclass, field\nfrom fractions import Fraction\n")
-    .replace("    parts: list = field(default_factory=list)\n", "    parts: list = field(default_factory=list)\n    packs: object = None\n")
+    .replace(
+        "    parts: list = field(default_factory=list)\n",
+        "    parts: list = field(default_factory=list)\n    packs: object = None\n",
+    )
     + SUBTRACT
 )
 
@@ -774,7 +779,9 @@ EXPORT_STABLE = (
 MAIN_EXPLAIN = (
     MAIN.replace("import export, paper", "import explain, export, paper")
     .replace("    options = parser", '    parser.add_argument("--explain", action="store_true")\n    options = parser')
-    .replace("    print(export", "    if options.explain:\n        print(explain.explain(items))\n        return\n    print(export")
+    .replace(
+        "    print(export", "    if options.explain:\n        print(explain.explain(items))\n        return\n    print(export"
+    )
     .replace("[--json]", "[--json | --explain]")
 )
 
@@ -851,11 +858,18 @@ def play(r):
     flour_again = weighed["flour"] + rng.choice((2, 3))
     eaters, pancake = rng.choice((5, 6, 7)), rng.choice((6, 7))
     need = {6: "2¼", 7: "2⅝"}[pancake]
-    printer, paper_roll, phone = rng.randrange(9101, 9990), f"TR-{rng.randrange(40_000, 99_000)}", f"{rng.randrange(4, 9)}.{rng.randrange(10, 40)}"
+    printer, paper_roll, phone = (
+        rng.randrange(9101, 9990),
+        f"TR-{rng.randrange(40_000, 99_000)}",
+        f"{rng.randrange(4, 9)}.{rng.randrange(10, 40)}",
+    )
 
     for slug, title, serves, lines in CARDS:
         body = "\n".join(fill(rng, lines).split("|"))
-        r.file(f"recipes/{slug}.txt", f"card: {cards[slug]}\ntitle: {title}\nserves: {serves}\n---\n{body}\n---\nSee the card in box {rng.randrange(2, 9)}, row {rng.randrange(11, 60)}.\n")
+        r.file(
+            f"recipes/{slug}.txt",
+            f"card: {cards[slug]}\ntitle: {title}\nserves: {serves}\n---\n{body}\n---\nSee the card in box {rng.randrange(2, 9)}, row {rng.randrange(11, 60)}.\n",
+        )
     plan = (("mon", "lentil-stew", eaters), ("tue", "white-sauce-pasta", 4), ("wed", "pancakes", pancake), ("thu", "leek-pie", 6), ("fri", "chickpea-curry", rng.choice((5, 6))),
             ("sat", "cocoa-cake", 8), ("sat", "tomato-soup", rng.choice((5, 6, 7))), ("sun", "couscous-salad", rng.choice((5, 7))))  # fmt: skip
     later = (("mon", "bean-chili", 8), ("tue", "rice-bowl", 3), ("wed", "potato-gratin", 4), ("thu", "hummus-wraps", rng.choice((5, 6))), ("fri", "leek-pie", 4),
@@ -867,9 +881,17 @@ def play(r):
         ("paper.py", PAPER), ("export.py", EXPORT), ("__main__.py", MAIN), ("htmllist.py", HTMLLIST),
     ):  # fmt: skip
         r.file(f"brothbook/{name}", text)
-    for name, text in (("amounts", TEST_AMOUNTS), ("reading", TEST_READING), ("week", TEST_WEEK), ("list", TEST_LIST), ("htmllist", TEST_HTML)):
+    for name, text in (
+        ("amounts", TEST_AMOUNTS),
+        ("reading", TEST_READING),
+        ("week", TEST_WEEK),
+        ("list", TEST_LIST),
+        ("htmllist", TEST_HTML),
+    ):
         r.file(f"tests/test_{name}.py", text)
-    r.file("docs/wishes.md", dedent(f"""\
+    r.file(
+        "docs/wishes.md",
+        dedent(f"""\
         # Wishes
 
         - {wish} flour, milk and butter stand on the list two or three times because the cards use different units; onions and
@@ -878,10 +900,14 @@ def play(r):
         - W-{rng.randrange(100, 300)} print the method on the back of the list (no)
 
         Printer: {paper_roll} at port {printer}. Phone app: {phone}.
-        """))
+        """),
+    )
     r.file("docs/weighed.txt", "Weighed by us with the blue jug, g in 100 ml\n\n" + "".join(f"{name:12} {grams}\n" for name, grams in weighed.items())
            + "raisins      ? (jar was empty)\ncocoa        ?\n\nPackages our shop has\n\n" + "".join(f"{name:26} {size}\n" for name, size in sizes.items()))  # fmt: skip
-    r.file("docs/list.md", f"# The list\n\nSince {release} the list can leave out what the cupboard has (`--have cupboard/stock.csv`).\nIngredients are added when name and unit are the same.\n")
+    r.file(
+        "docs/list.md",
+        f"# The list\n\nSince {release} the list can leave out what the cupboard has (`--have cupboard/stock.csv`).\nIngredients are added when name and unit are the same.\n",
+    )
     r.file("cupboard/stock.csv", "name,unit,amount,place\n" + "".join(
         f"{name},{unit},{amount},shelf {rng.randrange(101, 480)}\n" for name, unit, amount in (
             ("flour", "kg", f"0.{rng.randrange(2, 6)}"), ("milk", "dl", rng.randrange(2, 5)), ("onions", "", 2), ("rice", "cup", 1), ("sugar", "g", rng.randrange(40, 90)),
@@ -891,22 +917,30 @@ def play(r):
     r.file("AGENTS.md", AGENTS)
     r.run("git init -q && git add -A && git commit -qm 'Brothbook as it runs in the kitchen'")
 
-    r.system(flat("""
+    r.system(
+        flat("""
         You help a family maintain a small Python library that plans meals. You have a shell in the checkout and tools to read, write, edit and
         search files and to keep a list of steps. Understand how a list comes about before you change it. Build the feature in small pieces, each
         with its test, and run what you built on the real week plans, not only on test data. When you learn that a number is wrong, say where it
-        came from. Explain choices in words a cook understands; leave decisions about the kitchen to the people who cook there."""))
+        came from. Explain choices in words a cook understands; leave decisions about the kitchen to the people who cook there.""")
+    )
     r.instructions(AGENTS)
 
     # --- looking around ---
-    r.user(flat(f"""I'd like wish {wish} from docs/wishes.md done: ingredients should be merged even if cards use different units, so grams, cups and spoons of flour
-        become one line. Use {first} to try it, that's the coming week."""))
+    r.user(
+        flat(f"""I'd like wish {wish} from docs/wishes.md done: ingredients should be merged even if cards use different units, so grams, cups and spoons of flour
+        become one line. Use {first} to try it, that's the coming week.""")
+    )
     r.agent(
         "I'll read the wish and the notes next to it, then see how the code and the plans are laid out.",
         r.bash("git ls-files | sort"), r.read("docs/wishes.md"), r.bash(f"cat {first}; awk 'FNR <= 3 {{ printf \"%s  \", $0 }} FNR == 3 {{ print FILENAME }}' recipes/*.txt"),
     )  # fmt: skip
-    r.agent("The list is built in `shopping.py` from lines that `reading.py` makes, so those first, and the command that ties them together.",
-            r.read("brothbook/shopping.py"), r.read("brothbook/reading.py"), r.read("brothbook/__main__.py"))
+    r.agent(
+        "The list is built in `shopping.py` from lines that `reading.py` makes, so those first, and the command that ties them together.",
+        r.read("brothbook/shopping.py"),
+        r.read("brothbook/reading.py"),
+        r.read("brothbook/__main__.py"),
+    )
     [before] = r.agent(
         f"Items are keyed by exact name and exact unit, that is the whole reason for {wish}. Here is what the coming week looks like today; I keep a JSON copy in out/ to compare with later.",
         r.bash(f"python -m brothbook shop {first} && mkdir -p out && python -m brothbook shop {first} --json > out/before.json; sed -n '6,12p;28,34p' out/before.json; sha1sum out/before.json"),
@@ -918,8 +952,10 @@ def play(r):
                ("Densities, merge mass and volume", "pending"), ("Wire it into the list, the paper and the phone", "pending")),
         r.bash(CENSUS),
     )  # fmt: skip
-    r.user(flat("""Before you start: please leave the files in recipes/ exactly as they are, also where the spelling is odd, my mother types them. And a thing that bothers
-        me: the flour total seems too small, for the pancakes alone we need more than a cup and a half."""))
+    r.user(
+        flat("""Before you start: please leave the files in recipes/ exactly as they are, also where the spelling is odd, my mother types them. And a thing that bothers
+        me: the flour total seems too small, for the pancakes alone we need more than a cup and a half.""")
+    )
     wrong = "I suspect that the reader loses part of an amount written with a ½ sign"
     r.agent(
         f"The spellings can be dealt with on our side. About the flour: the pancake card says 1½ cups for 4, the plan has {pancake} people, so they need {need} cups and the cake 2, but the list "
@@ -934,14 +970,18 @@ def play(r):
         "To add cups to grams I need to know what 100 ml of a thing weigh. Are there numbers in the house, or shall I look for a usual table?",
         r.read("docs/densities.md"),
     )  # fmt: skip
-    notes = r.agent("No such page, but the first listing had a docs/weighed.txt.", r.read("docs/weighed.txt"), r.read("cupboard/stock.csv"))[0]
+    notes = r.agent(
+        "No such page, but the first listing had a docs/weighed.txt.", r.read("docs/weighed.txt"), r.read("cupboard/stock.csv")
+    )[0]
     r.agent(
         "That has both the weights of your blue jug and the package sizes. I see two places for the weights: a dict in units.py, or data/densities.csv next to the other tables. "
         "I'd take the CSV: the family corrects such numbers by hand, and nobody should have to edit Python after filling a jar. Raisins and cocoa have no weight; "
         "for them I would not assume the weight of water, because cocoa would come out at more than twice its weight. They stay on two lines until somebody weighs them.",
     )  # fmt: skip
-    r.user(flat("""CSV, yes, and two lines for the unweighed is right. One rule from me: amounts stay exact, so ints or Fractions everywhere inside the library, I never want to see
-        a float in there. We had 0.30000000000000004 eggs once."""))
+    r.user(
+        flat("""CSV, yes, and two lines for the unweighed is right. One rule from me: amounts stay exact, so ints or Fractions everywhere inside the library, I never want to see
+        a float in there. We had 0.30000000000000004 eggs once.""")
+    )
     # --- units and names ---
     r.agent(
         "Fractions it is, down to the densities. Units first, and the tests go through every unit that a card may use.",
@@ -964,8 +1004,10 @@ def play(r):
         "data/names.csv, instead; it's short, and a new spelling is one row more.",
         r.write("brothbook/names.py", NAMES), r.bash(f"mkdir -p data && printf 'written,name\\n{pairs}' > data/names.csv && cat data/names.csv && python -m pytest -q tests/test_names.py"),
     )  # fmt: skip
-    r.user(flat("""Good. Two things from the kitchen. The list goes to the receipt printer, so no printed line may be longer than 42 characters. And our cup isn't 240 ml, that's the American
-        one, it is 250."""))
+    r.user(
+        flat("""Good. Two things from the kitchen. The list goes to the receipt printer, so no printed line may be longer than 42 characters. And our cup isn't 240 ml, that's the American
+        one, it is 250.""")
+    )
     r.agent(
         "The cup is a single constant, and the two test cases that knew the old size follow it.",
         r.edit("brothbook/units.py", "CUP_ML = 240", "CUP_ML = 250"),
@@ -1018,8 +1060,10 @@ def play(r):
         "", r.write("brothbook/week.py", WEEK_SCALED),
         r.bash(f"python -m pytest -q tests/test_week.py && python -m brothbook shop {first}"),
     )  # fmt: skip
-    r.user(flat(f"""That explains years of hungry guests! {eaters} people on lentil stew... Do eggs and tins come out as halves now? Nobody can buy half an egg, but keep
-        the exact number inside and only round what is printed."""))
+    r.user(
+        flat(f"""That explains years of hungry guests! {eaters} people on lentil stew... Do eggs and tins come out as halves now? Nobody can buy half an egg, but keep
+        the exact number inside and only round what is printed.""")
+    )
     r.agent(
         "Some do: onions, lemons and tins show as fractions. What is counted gets rounded up on paper, what is measured is rounded up to the gram or millilitre; items stay exact. "
         "The phone gets the same printed amount, so that both lists agree. One function for both:",
@@ -1040,7 +1084,9 @@ def play(r):
     r.agent(
         "Two cards give a range. The reader takes the 2 and leaves '-3' in the name. I can buy for the lower number, for the middle or for the upper one; what do you do in the kitchen?",
     )  # fmt: skip
-    r.user("Always the upper number, a carrot too many gets eaten by somebody, but one missing ruins the stew. And I want a --explain that tells me for every line which card it is from and how it was converted.")
+    r.user(
+        "Always the upper number, a carrot too many gets eaten by somebody, but one missing ruins the stew. And I want a --explain that tells me for every line which card it is from and how it was converted."
+    )
     r.agent(
         "Upper number it is. The pattern gets an optional second number after a dash.",
         r.edit("tests/test_amounts.py", '("salt", None, "salt"),', '("salt", None, "salt"),\n    ("2-3 carrots", 3, "carrots"), ("2–3 cloves garlic", 3, "cloves garlic"), ("10-12 g yeast", 12, "g yeast"),'),
@@ -1064,8 +1110,10 @@ def play(r):
                "print('ids_kept:', sum(row['id'] in ids for row in new), 'ids_new:', sum(row['id'] not in ids for row in new))\n"
                "for row in new:\n    if row['id'] not in ids:\n        print(f\"  {row['id']} {row['label']} qty={row['qty']} unit={row['unit'] or '-'}\")\nPY"),
     )  # fmt: skip
-    r.user(flat(f"""Please make the id stable then. But careful with that export: phone app {phone} is not mine to change, it needs every key that is in the JSON today under the same name.
-        Extra keys are fine. While you are there, add how many packages to buy."""))
+    r.user(
+        flat(f"""Please make the id stable then. But careful with that export: phone app {phone} is not mine to change, it needs every key that is in the JSON today under the same name.
+        Extra keys are fine. While you are there, add how many packages to buy.""")
+    )
     r.agent(
         "For the id I use the base unit of the kind instead of the printed one: milk|ml whether it is shown in ml or l, so the id no longer moves with the amount, and ids of what was in grams before stay what they were. "
         "The package sizes come from the lower half of docs/weighed.txt.",
@@ -1088,7 +1136,10 @@ def play(r):
                 assert row["cards"] == ["R-1"]
             """)), r.bash("python -m pytest -q tests/test_export.py"),
     )  # fmt: skip
-    rows = "".join("{},{},{}\\n".format(name, *(f'"{part}"' if "," in part else part for part in (size.split() + [""])[:2])) for name, size in sizes.items())
+    rows = "".join(
+        "{},{},{}\\n".format(name, *(f'"{part}"' if "," in part else part for part in (size.split() + [""])[:2]))
+        for name, size in sizes.items()
+    )
     r.agent(
         "", r.bash(f"printf 'name,size,unit\\n{rows}' > data/packages.csv && cat data/packages.csv"),
         r.write("brothbook/packages.py", PACKAGES), r.write("tests/test_packages.py", TEST_PACKAGES),
@@ -1114,9 +1165,16 @@ def play(r):
         "Long names are wrapped under themselves; shortening them was the other way, but a cut name in the shop is worse than a second line.",
         r.write("brothbook/paper.py", PAPER_WRAPPED),
     )  # fmt: skip
-    r.agent("", r.bash("python -m pytest -q; for w in weeks/*.txt; do python -m brothbook shop $w | awk -v w=$w '{ if (length($0) > m) m = length($0) } END { print w \": widest=\" m \" printed_lines=\" NR }'; done"))
-    r.user(flat(f"""Looks great on the printer. I weighed the flour again, three times with the blue jug, and it is {flour_again}, not {weighed['flour']}. Please correct it, in my notes as well,
-        and show me what the next week, {second}, does."""))
+    r.agent(
+        "",
+        r.bash(
+            'python -m pytest -q; for w in weeks/*.txt; do python -m brothbook shop $w | awk -v w=$w \'{ if (length($0) > m) m = length($0) } END { print w ": widest=" m " printed_lines=" NR }\'; done'
+        ),
+    )
+    r.user(
+        flat(f"""Looks great on the printer. I weighed the flour again, three times with the blue jug, and it is {flour_again}, not {weighed["flour"]}. Please correct it, in my notes as well,
+        and show me what the next week, {second}, does.""")
+    )
     r.agent(
         "One row in the table and one in the notes; nothing in Python.",
         r.bash(f"sed -i 's/^flour,{weighed['flour']}$/flour,{flour_again}/' data/densities.csv && sed -i 's/^flour        {weighed['flour']}$/flour        {flour_again}/' docs/weighed.txt && git diff -U0 docs data"),
@@ -1141,9 +1199,14 @@ def play(r):
         r.todo(("Ranges such as 2-3 carrots", "completed"), ("Say where a total comes from", "completed"), ("Phone export and packages", "completed"), ("Cupboard in other units", "completed"),
                ("Tidy up old modules and pages", "in_progress"), ("Release notes", "pending")),
     )  # fmt: skip
-    r.user("The HTML list, does anybody still use that? If not remove it with its test. docs/list.md should be called docs/shopping.md by now and describe what you built, and test_list.py is a misnomer too.")
-    r.agent("I check for users first, and look over everything since the last commit before it gets mixed with the tidying.",
-            r.grep("htmllist|as_html|list\\.md|test_list"), r.bash("git diff HEAD -- brothbook"))
+    r.user(
+        "The HTML list, does anybody still use that? If not remove it with its test. docs/list.md should be called docs/shopping.md by now and describe what you built, and test_list.py is a misnomer too."
+    )
+    r.agent(
+        "I check for users first, and look over everything since the last commit before it gets mixed with the tidying.",
+        r.grep("htmllist|as_html|list\\.md|test_list"),
+        r.bash("git diff HEAD -- brothbook"),
+    )
     r.agent(
         "Only its own test imports it, so both go. The two renames keep their history.",
         r.bash("git rm -q brothbook/htmllist.py tests/test_htmllist.py && git mv docs/list.md docs/shopping.md && git mv tests/test_list.py tests/test_shopping.py && git status --short && cat docs/shopping.md CHANGES.txt"),
@@ -1173,8 +1236,10 @@ def play(r):
             """)),
         r.bash("grep -nE '[0-9]\\.[0-9]|float|round\\(' brothbook/*.py || echo 'nothing found'; git diff HEAD --stat -- recipes weeks | tail -n 1; git log --oneline | cat"),
     )  # fmt: skip
-    r.user(flat(f"""One more and we're done: bump the minor version, write CHANGES.txt so that my sister understands it, with the flour of week {number} as the example, strike {wish} from
-        the wishes and commit."""))
+    r.user(
+        flat(f"""One more and we're done: bump the minor version, write CHANGES.txt so that my sister understands it, with the flour of week {number} as the example, strike {wish} from
+        the wishes and commit.""")
+    )
     [example] = r.agent(
         "For the example I want the numbers as they are now, with the corrected weight.",
         r.bash(f"python -m brothbook shop {first} --explain | grep -A 4 '^flour'; python -m brothbook shop {first} | grep -E 'flour|lines'"),
@@ -1221,7 +1286,11 @@ def play(r):
     t.decision("I'd take the CSV", "a dict in units.py", "nobody should have to edit Python after filling a jar")
     t.decision("a table of what the cards write", "The rule to strip the final s is not good enough", "couscous became couscou")
     t.decision("Always the upper number", "I can buy for the lower number, for the middle", "one missing ruins the stew")
-    t.decision("They stay on two lines until somebody weighs them", "I would not assume the weight of water", "cocoa would come out at more than twice its weight")
+    t.decision(
+        "They stay on two lines until somebody weighs them",
+        "I would not assume the weight of water",
+        "cocoa would come out at more than twice its weight",
+    )
     t.update("cup size", "CUP_ML = 240", "CUP_ML = 250")
     t.update("flour density", f"flour,{weighed['flour']}", f"flour,{flour_again}")
     t.update("flour total", flour_total, now_total)

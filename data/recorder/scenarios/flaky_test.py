@@ -394,7 +394,7 @@ def random_email():
     return f"{random_lot().lower()}@example.com"
 '''
 
-TEST_OPEN = '''
+TEST_OPEN = """
 import pytest
 
 from lastrow import settings
@@ -443,9 +443,9 @@ def test_late_bid_extends_the_auction():
 def test_bid_after_close_is_refused():
     with pytest.raises(BidRefused, match="closed"):
         fresh().place("@b0@", RESERVE, at=3600)
-'''
+"""
 
-TEST_SETTINGS = '''
+TEST_SETTINGS = """
 import pytest
 
 from lastrow import settings
@@ -466,9 +466,9 @@ def test_unknown_key_is_an_error():
     settings.reset()
     with pytest.raises(KeyError, match="no such setting"):
         settings.override(colour="teal")
-'''
+"""
 
-TEST_VENUE = '''
+TEST_VENUE = """
 import pytest
 
 from lastrow import venue
@@ -506,9 +506,9 @@ def test_map_is_read_once():
     venue.rows(HALL, "stalls")
     venue.rows(HALL, "balcony")
     assert venue.load.cache_info().misses == 1
-'''
+"""
 
-TEST_SEALED = '''
+TEST_SEALED = """
 from tests import legacy_helpers
 
 from lastrow.sealed import SealedRound
@@ -536,9 +536,9 @@ def test_no_more_winners_than_seats():
     for at, bidder in enumerate(BIDDERS):
         sealed.submit(bidder, 4000 + at, at)
     assert sealed.winners() == [BIDDERS[3], BIDDERS[2]]
-'''
+"""
 
-TEST_MISC = '''
+TEST_MISC = """
 import json
 from pathlib import Path
 
@@ -575,7 +575,7 @@ def test_hold_expires():
 def test_outbid_notice_is_queued():
     before = len(settle.OUTBOX)
     assert settle.notify_outbid("@b2@", "LOT-@lot@") == before + 1
-'''
+"""
 
 RULES = """
 # Rules of the house (edition @edition@)
@@ -760,8 +760,10 @@ def ci_log(r: Recording, build: int, seed: int, failing: str, lines: list[str], 
         f"[lane] branch={branch} commit={rng.randrange(16**9):09x} workspace-bytes={rng.randrange(200_000, 900_000)}",
         f"[lane] cache key=deps-{rng.randrange(16**7):07x} restored-files={rng.randrange(1000, 4000)}",
         f"[suite] python -m pytest -q --tb=short --order-seed {seed}",
-        *(f"[probe] file=tests/{name} import-bytes={rng.randrange(1200, 9900)} crc={rng.randrange(16**8):08x}"
-          for name in ("test_auction_open.py", "test_misc.py", "test_sealed.py", "test_settings.py", "test_venue.py")),
+        *(
+            f"[probe] file=tests/{name} import-bytes={rng.randrange(1200, 9900)} crc={rng.randrange(16**8):08x}"
+            for name in ("test_auction_open.py", "test_misc.py", "test_sealed.py", "test_settings.py", "test_venue.py")
+        ),
         *(f"[suite] {line}" for line in lines),
         f"[suite] FAILED {failing}",
         f"[suite] order-seed={seed} hash-seed={seed} peak-kb={rng.randrange(30_000, 60_000)}",
@@ -785,7 +787,9 @@ def history(r: Recording, v: dict[str, object]) -> str:
         short = ",".join(sorted(name.split("::")[1] for name in failed)) or "-"
         verdict = "red" if failed else "green"
         lines.append(f"{number}\t{branch_seed}\t{verdict}\t{rng.randrange(31_000, 60_000)}\t{rng.randrange(2100, 4800)}\t{short}")
-    lines.append(f"{build}\t{v['open_seed']}\tred\t{rng.randrange(31_000, 60_000)}\t{rng.randrange(2100, 4800)}\t{VICTIM_OPEN.split('::')[1]}")
+    lines.append(
+        f"{build}\t{v['open_seed']}\tred\t{rng.randrange(31_000, 60_000)}\t{rng.randrange(2100, 4800)}\t{VICTIM_OPEN.split('::')[1]}"
+    )
     return "\n".join(lines) + "\n"
 
 
@@ -815,7 +819,12 @@ VICTIM_VENUE = "tests/test_venue.py::test_section_capacity"
 VICTIM_SEALED = "tests/test_sealed.py::test_highest_sealed_bid_wins"
 POLLUTER_OPEN = "tests/test_settings.py::test_override_changes_value"
 POLLUTER_VENUE = "tests/test_venue.py::test_blocked_row_is_not_sold"
-RESETS = ("test_one_cent_less_is_refused", "test_late_bid_extends_the_auction", "test_reset_restores_defaults", "test_unknown_key_is_an_error")
+RESETS = (
+    "test_one_cent_less_is_refused",
+    "test_late_bid_extends_the_auction",
+    "test_reset_restores_defaults",
+    "test_unknown_key_is_an_error",
+)
 CLEARS = ("test_rows_come_in_order", "test_unknown_section", "test_map_is_read_once")
 
 
@@ -854,9 +863,19 @@ def set_up(r: Recording) -> dict[str, object]:
         for _ in range(4):
             cents = rng.randrange(12_000, 240_000)
             kept = cents * int(v["fee"]) // 10_000
-            signed.append({"lot": f"LOT-{rng.randrange(10_000, 99_000)}", "hammer_cents": cents, "fee_cents": kept, "payout_cents": cents - kept})
+            signed.append(
+                {
+                    "lot": f"LOT-{rng.randrange(10_000, 99_000)}",
+                    "hammer_cents": cents,
+                    "fee_cents": kept,
+                    "payout_cents": cents - kept,
+                }
+            )
         r.file(f"tests/golden/{name}.json", json.dumps(signed, indent=1) + "\n")
-    r.file("ci/pipeline.ini", f"[suite]\nseeds_per_build = 1\nseed_base = from-build-number\ntimeout_units = {rng.randrange(800, 990)}\n")
+    r.file(
+        "ci/pipeline.ini",
+        f"[suite]\nseeds_per_build = 1\nseed_base = from-build-number\ntimeout_units = {rng.randrange(800, 990)}\n",
+    )
     for _ in range(2000):
         names = [f"bdr-{rng.randrange(16**4):04x}" for _ in range(12)]
         v |= {f"b{n}": name for n, name in enumerate(names[:4])}
@@ -1011,7 +1030,10 @@ def play(r: Recording) -> None:
     r.file("data/closed_rounds.jsonl", closed_rounds(r, names, 50))
     top, at = 12 * step, rng.randrange(2000, 9000)
     bids = [[n, top if i in (0, 2, 4) else (7 + i) * step, at + 37 * i + rng.randrange(30)] for i, n in enumerate(names[:6])]
-    r.file(f"data/rounds/{v['round']}.json", json.dumps({"round": v["round"], "lot": f"LOT-{v['lot']}", "seats": 2, "bids": bids}) + "\n")
+    r.file(
+        f"data/rounds/{v['round']}.json",
+        json.dumps({"round": v["round"], "lot": f"LOT-{v['lot']}", "seats": 2, "bids": bids}) + "\n",
+    )
     r.file("AGENTS.md", INSTRUCTIONS.strip() + "\n")
     r.file(".gitignore", "__pycache__/\nreports/\n")
     r.run("git init -q && git add -A && git commit -qm 'Import of the auction service'")
@@ -1039,7 +1061,11 @@ def play(r: Recording) -> None:
 
     r.agent("I start with the log of that build and the shape of the repository, then I play the same seed here.",
             todo(now=0), r.bash("git ls-files && wc -l lastrow/*.py tests/*.py"))  # fmt: skip
-    r.agent("", r.read(f"ci/logs/build-{build1}.log"), r.bash("git log --format='%h %ad %s' --date=short && cat ci/pipeline.ini && cat ci/history.tsv"))
+    r.agent(
+        "",
+        r.read(f"ci/logs/build-{build1}.log"),
+        r.bash("git log --format='%h %ad %s' --date=short && cat ci/pipeline.ini && cat ci/history.tsv"),
+    )
     r.agent(
         f"The build failed in one test with `too low`: a bid of {low} cents was refused because the floor was {full}. So the "
         f"increment in force was {v['raised']} cents, not the {v['increment']} that I would expect. I read the test and the "
@@ -1080,7 +1106,10 @@ def play(r: Recording) -> None:
         "One guilty test of all predecessors. Let me see it, and everything else that touches the table.",
         r.read("tests/test_settings.py"), r.grep(r"settings\.(override|reset)"), r.read("lastrow/console.py"),
     )  # fmt: skip
-    scoped, blanket = "a context manager `scoped` in lastrow/settings.py", "an autouse fixture that resets the table around every test"
+    scoped, blanket = (
+        "a context manager `scoped` in lastrow/settings.py",
+        "an autouse fixture that resets the table around every test",
+    )
     hides = "it would hide the same mistake in lastrow/console.py"
     r.agent(
         "`test_override_changes_value` raises the increment and walks away; whether a later test is hurt depends on whether one "
@@ -1130,7 +1159,9 @@ def reset():
     r.agent(
         f"`test_second_bid_needs_full_increment` is gone from the table, but {v['red_before']} of 12 are still red with the other "
         f"two tests. I commit the first repair and take `test_section_capacity` next, in the order of seed {v['venue_seed']}.",
-        r.bash("git add -A && git commit -qm 'Put settings back after a test changed them' && git show --stat --format='commit %H' HEAD"),
+        r.bash(
+            "git add -A && git commit -qm 'Put settings back after a test changed them' && git show --stat --format='commit %H' HEAD"
+        ),
         r.bash(f"python tools/polluter.py {VICTIM_VENUE} --order-seed {v['venue_seed']}"),
     )
     r.agent("", r.read("lastrow/venue.py"), r.bash("sed -n 1,24p tests/test_venue.py"),
@@ -1142,8 +1173,12 @@ def reset():
         "So this one is not the settings table: `rows` hands out the cached list itself, and `test_blocked_row_is_not_sold` "
         "removes a row from it for the rest of the process. That is a fault of the product as much as of the test, any caller "
         "could do it. `rows` will return a copy; the test may stay as it is.",
-        r.edit("lastrow/venue.py", '    return load(name)["sections"][section]', '    return list(load(name)["sections"][section])'),
-        r.bash(f"python -m pytest -q --tb=short --order-seed {v['venue_seed']} && git commit -qam 'Hand out copies of the seat map'"),
+        r.edit(
+            "lastrow/venue.py", '    return load(name)["sections"][section]', '    return list(load(name)["sections"][section])'
+        ),
+        r.bash(
+            f"python -m pytest -q --tb=short --order-seed {v['venue_seed']} && git commit -qam 'Hand out copies of the seat map'"
+        ),
     )
     r.user(
         "Nice find. While you are in tests/: everything below tests/golden is signed off by the finance people, so leave every "
@@ -1196,7 +1231,13 @@ def reset():
         f"Ouch. Both please: repair it, and tell me which of the closed rounds in data/closed_rounds.jsonl have the wrong "
         f"winner. Every commit from here on needs the subject to begin with {ticket} and a colon, the auditors will read them."
     )
-    plan2 = [*plan[:3], "Rank equal sealed bids by arrival", "Check the closed rounds", "Guard against new leaks", "Final sweep and report"]
+    plan2 = [
+        *plan[:3],
+        "Rank equal sealed bids by arrival",
+        "Check the closed rounds",
+        "Guard against new leaks",
+        "Final sweep and report",
+    ]
     chosen, dropped = "sort by amount and then by arrival time", "replace the set with the dict, which keeps insertion order"
     reason = "a bidder who raises late would keep the place of an earlier, lower bid"
     r.agent(
@@ -1230,7 +1271,9 @@ def reset():
         f"{v['wrong']} of {v['rounds']} closed rounds have a winner who bid later than somebody with the same amount; "
         f"{v['ties']} rounds had a tie at the top at all. The first on the list is {first_wrong[0]}. The hammer prices are not "
         "wrong, only the person is. I commit the repair with its tests and the check.",
-        r.bash(f"git add -A && git commit -qm '{ticket}: Rank equal sealed bids by arrival' && git log --format='%h %s' -3 && git show --shortstat --format= HEAD"),
+        r.bash(
+            f"git add -A && git commit -qm '{ticket}: Rank equal sealed bids by arrival' && git log --format='%h %s' -3 && git show --shortstat --format= HEAD"
+        ),
         r.bash("wc -c reports/closed.json && sha1sum reports/closed.json | cut -c1-16"),
         todo(0, 1, 2, 3, 4, now=5, items=plan2),
     )
@@ -1330,7 +1373,9 @@ def reset():
         r.bash("python - <<'END'\nfrom tests.factories import Maker\nfor name in ('fees', 'payout', 'sealed'):\n"
                "    print(f'maker={name} amounts={Maker(name).amounts(4)} lot={Maker(name).lot()}')\nEND"),
     )  # fmt: skip
-    suite = r.agent("", r.bash(f"python -m pytest -q --order-seed {v['sealed_seed']}"), todo(0, 1, 2, 3, 4, 5, now=6, items=plan2))[0]
+    suite = r.agent(
+        "", r.bash(f"python -m pytest -q --order-seed {v['sealed_seed']}"), todo(0, 1, 2, 3, 4, 5, now=6, items=plan2)
+    )[0]
     r.agent(
         f"Green with {label(suite, 'items')} tests, on the seed that was red on the feature branch. I commit this step by step, "
         "the guard first and the new data makers second.",

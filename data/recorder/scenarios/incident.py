@@ -1,7 +1,5 @@
 """A night on call: a payments capture queue backs up, the obvious suspect is innocent, and the post-mortem follows."""
 
-# ruff: noqa: E501
-
 from __future__ import annotations
 
 import json

@@ -87,7 +87,7 @@ SUMMARY = dedent('''\
     main(sys.argv[1])
     ''')
 
-TEST_PARSE = dedent('''\
+TEST_PARSE = dedent("""\
     import os
     import sys
     import unittest
@@ -112,7 +112,7 @@ TEST_PARSE = dedent('''\
 
         def test_clock(self):
             self.assertEqual(clock(seconds("2025-12-01T13:20:03.500Z")), "13:20:03Z")
-    ''')
+    """)
 
 FORMAT = dedent("""\
     # Log formats
@@ -518,7 +518,9 @@ def build_logs(r, f):
         values = [level if c == f.part else rng.uniform(6, 29) for c in columns]
         rows.append(f"{hms(at)[:5]}," + ",".join(str(int(v)) for v in values))
     r.file("logs/ops/queue-depth.csv", "\n".join(rows) + "\n")
-    r.file("logs/ops/sheet.txt", dedent(f"""\
+    r.file(
+        "logs/ops/sheet.txt",
+        dedent(f"""\
         Operators' sheet, {f.day} (UTC, by hand)
         11:05  time daemon on gw-b restarted, host was reported behind, nobody looked again
         {hms(f.rollout - 50)}  {f.change} canary starts: ingest-3 only, {f.old} -> {f.new}, image sha256:{rng.randrange(16**16):016x}
@@ -527,7 +529,8 @@ def build_logs(r, f):
         {hms(f.stall + 1380)}  Northbeam says no, ticket NB-{rng.randrange(300_000, 899_999)}
         {hms(f.rollback - 240)}  somebody notices that all cases sit on one worker, {f.revert} approved: back to {f.old}
         {hms(f.rollback + 20)}  {f.revert} done on ingest-3
-        """))
+        """),
+    )
     f.config, f.batches, f.lease, f.attempts = config, batches, lease[f.part], attempt
 
 
@@ -683,7 +686,9 @@ def skewed_clock(r, f):
     r.truth.decision(chosen="the correction in the reader, with the offsets in config/analysis.ini",
                      rejected="corrected copies of the logs",
                      reason="two versions of the evidence would invite mix-ups")  # fmt: skip
-    r.agent("", r.bash("python -m unittest -q tests.test_parse 2>&1 | grep -E '^(ERROR|Ran|[A-Za-z]*Error)'; exit ${PIPESTATUS[0]}"))
+    r.agent(
+        "", r.bash("python -m unittest -q tests.test_parse 2>&1 | grep -E '^(ERROR|Ran|[A-Za-z]*Error)'; exit ${PIPESTATUS[0]}")
+    )
     r.agent("", r.write("scripts/parse.py", shifted((r.root / "scripts/parse.py").read_text())))
     r.agent("", r.bash("python -m unittest -q tests.test_parse 2>&1 | tail -3 && python scripts/skew.py 2>&1 | tail -1"))
     out = r.agent("The test passes, but the script trips: `configparser` is used and never imported.",
@@ -841,7 +846,12 @@ def impact(r, f):
             "NBM theory. I rename the one and remove the other.",
             r.bash("git mv scripts/pctl.awk scripts/percentiles.awk && git rm -q scripts/old_grep.sh && git status --short"),
             r.bash("sed -i 's/pctl/percentiles/' scripts/percentiles.awk && git diff HEAD --stat -- scripts config tests && git diff HEAD -- scripts/parse.py config"))  # fmt: skip
-    r.agent("", r.bash("make test && git add -A && git commit -q -m 'scripts: count timeouts, correct clocks, measure impact' && git log --format='%h %s'"))
+    r.agent(
+        "",
+        r.bash(
+            "make test && git add -A && git commit -q -m 'scripts: count timeouts, correct clocks, measure impact' && git log --format='%h %s'"
+        ),
+    )
 
 
 def texts_and_alerts(r, f):
@@ -960,7 +970,9 @@ def report(r, f):
         """)
 
     def body(table):
-        return text.format(f=f, rows=table, first=numbers["first_failure"], t1=hms(f.rollout), t2=hms(f.stall - 1.4), t3=hms(f.rollback))
+        return text.format(
+            f=f, rows=table, first=numbers["first_failure"], t1=hms(f.rollout), t2=hms(f.stall - 1.4), t3=hms(f.rollback)
+        )
 
     r.agent("I write the report from the working note and the outputs above, and a checker that reads the table, the times, masked parcels and the "
             "checksums of the bundle.", r.write(name, body(guess)), r.write("scripts/check_report.py", CHECK))  # fmt: skip
@@ -970,7 +982,10 @@ def report(r, f):
             r.bash(f"python scripts/check_report.py {name} && sha256sum {name} | cut -c1-20"))  # fmt: skip
     r.user("I read it. Two changes: say in one sentence how we know that Northbeam is innocent, with the figures, and move the working note "
            "into reports/ next to it, so both get archived together.")  # fmt: skip
-    out = r.agent("I take the figures anew, with both groups in one line.", r.bash(NBM.format(part=f.part).replace("<<'PY'", "<<'PY' | sort -r")))[0]
+    out = r.agent(
+        "I take the figures anew, with both groups in one line.",
+        r.bash(NBM.format(part=f.part).replace("<<'PY'", "<<'PY' | sort -r")),
+    )[0]
     inside, outside = grab(r"nbm_inside: .*share=(\S+)", out), grab(r"nbm_elsewhere: requests=(\d+)", out)
     others = grab(r"others_inside: .*share=(\S+)", out)
     r.agent("", r.edit(name, "No carrier had a part in it.\n",
@@ -984,7 +999,9 @@ def report(r, f):
     r.truth.later(f.lease)
     r.agent("", r.bash(f"make test && python scripts/check_report.py {name}"), r.read(name),
             r.bash("sha256sum --quiet -c evidence.sha256 && echo 'bundle: unchanged' && wc -l evidence.sha256"))  # fmt: skip
-    r.user("Good. Last thing: a short version for the status channel, six lines at most, in a file so I can paste it, and commit everything.")
+    r.user(
+        "Good. Last thing: a short version for the status channel, six lines at most, in a file so I can paste it, and commit everything."
+    )
     r.agent("", r.write("reports/status-channel.txt", dedent(f"""\
         {f.day}: parcel pages were stale or failing from {numbers["first_failure"]} to {numbers["last_failure"]}.
         Cause: build {f.new} ({f.change}) retried one unreadable scan ({f.event}, from {f.facility}) without end and blocked partition {f.part}.

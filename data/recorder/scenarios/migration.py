@@ -1,7 +1,5 @@
 """A museum's catalogue moves from a flat sqlite schema to a normalised one, rehearsed on copies of the database."""
 
-# ruff: noqa: E501
-
 from __future__ import annotations
 
 import hashlib

@@ -792,9 +792,7 @@ def make_event(r, folder, name, form, count, letters, seeding=""):
         for yellow in numbers[n + 1 :: 3]:
             shots = rng.randrange(12, 180), rng.randrange(12, 180)
             results.append(f"{red},{yellow},{rng.randrange(1, 9)},{rng.randrange(1, 9)},{shots[0]},{shots[1]}")
-    r.file(
-        f"{folder}/results.csv", "red,yellow,ends_red,ends_yellow,shot_red,shot_yellow\n" + "\n".join(results) + "\n"
-    )
+    r.file(f"{folder}/results.csv", "red,yellow,ends_red,ends_yellow,shot_red,shot_yellow\n" + "\n".join(results) + "\n")
 
 
 def panel_log(r, codes):
@@ -805,9 +803,7 @@ def panel_log(r, codes):
         minute += rng.randrange(2, 9)
         stamp = f"2026-02-14 {minute // 60:02d}:{minute % 60:02d}:{rng.randrange(60):02d}"
         code = rng.choices(["ok", *codes], [9, 1, 1])[0]
-        lines.append(
-            f"{stamp} frame={frame} bytes={rng.randrange(1200, 2990)} code={code} draw={rng.getrandbits(28):07x}"
-        )
+        lines.append(f"{stamp} frame={frame} bytes={rng.randrange(1200, 2990)} code={code} draw={rng.getrandbits(28):07x}")
     lines.append(f"2026-02-14 13:59:07 frame={frame + 4} bytes=0 code={codes[0]} draw={rng.getrandbits(28):07x}")
     return "\n".join(lines) + "\n"
 
@@ -816,9 +812,7 @@ def play(r):
     rng = r.rng
     port, refresh = rng.randrange(8600, 8990), rng.choice([13, 17, 19, 23])
     panel_id = f"lobby-{rng.getrandbits(20):05x}"
-    e_norink, e_unknown, e_noform, e_twice, e_noplace, e_badrow = (
-        f"E{n}" for n in sorted(rng.sample(range(211, 498), 6))
-    )
+    e_norink, e_unknown, e_noform, e_twice, e_noplace, e_badrow = (f"E{n}" for n in sorted(rng.sample(range(211, 498), 6)))
     rest_old = rng.choice([70, 75, 80])
     rest_new = rest_old + rng.choice([22, 25, 27])
     robin = rng.choice(["harbourcup", "lanterncup"])
@@ -898,9 +892,7 @@ def play(r):
     )
     r.agent("", r.read("drawmaster/engine.py", 1, 150))
     r.agent("", r.read("drawmaster/engine.py", 151, 155))
-    r.agent(
-        "The last part should be the table, the lists and the command line.", r.read("drawmaster/engine.py", 306, 200)
-    )
+    r.agent("The last part should be the table, the lists and the command line.", r.read("drawmaster/engine.py", 306, 200))
     base = r.agent(
         "Before any plan, what the tests and the command say today. These numbers are what I will compare with.",
         r.bash("python -m pytest -q; cat tests/conftest.py tests/test_golden.py"),
@@ -917,9 +909,7 @@ def play(r):
 
     def todo(done, extra=(), running=1):
         items = [*plan, *extra]
-        state = [
-            "completed" if n < done else "in_progress" if n < done + running else "pending" for n in range(len(items))
-        ]
+        state = ["completed" if n < done else "in_progress" if n < done + running else "pending" for n in range(len(items))]
         return r.todo(*zip(items, state))
 
     r.agent(
@@ -974,9 +964,7 @@ def play(r):
         "Option two, a dozen parameters is fine. For the history: one commit per package, and start each commit subject with the "
         "package's name and a colon, nothing longer than 50 characters. Go ahead with core."
     )
-    r.truth.constraint(
-        "start each commit subject with the package's name and a colon, nothing longer than 50 characters"
-    )
+    r.truth.constraint("start each commit subject with the package's name and a colon, nothing longer than 50 characters")
 
     # --- core -------------------------------------------------------------------------------------------------------
     entities = (
@@ -1016,9 +1004,7 @@ def play(r):
     )
     r.agent(
         f"Same code {e_unknown} for an unknown key. Committing core.",
-        r.bash(
-            "git add -A && git commit -qm 'core: entities, counters and settings' && git show --stat --format='%h %s' HEAD"
-        ),
+        r.bash("git add -A && git commit -qm 'core: entities, counters and settings' && git show --stat --format='%h %s' HEAD"),
     )
     r.user(
         "Something else I want to be strict about: the files in tests/golden are only ever written by tools/regold.py, never by hand, "
@@ -1027,17 +1013,13 @@ def play(r):
     r.truth.constraint("the files in tests/golden are only ever written by tools/regold.py, never by hand")
 
     # --- pairing, with the wrong belief -----------------------------------------------------------------------------
-    serp_at, order_at, robin_at = (
-        pairing.index(s) for s in ("def seed_serpentine", "def order_rinks", "def round_robin")
-    )
+    serp_at, order_at, robin_at = (pairing.index(s) for s in ("def seed_serpentine", "def order_rinks", "def round_robin"))
     serpentine = pairing[serp_at:order_at]
     forms = pairing[robin_at:]
     for name in ("round_robin", "knockout", "make_games"):
         forms = forms.replace(f"def {name}(event)", f"def {name}(event, settings)")
     forms = forms.replace("def swiss(event, rounds=5)", "def swiss(event, settings, rounds=5)")
-    forms = forms.replace("order_rinks(event)", "order_rinks(event, settings)").replace(
-        "(event)\n", "(event, settings)\n"
-    )
+    forms = forms.replace("order_rinks(event)", "order_rinks(event, settings)").replace("(event)\n", "(event, settings)\n")
     seeding = (
         '"""The order of rinks before the first stone."""\n\nfrom drawmaster.core.counting import COUNTERS\n\n\n'
         + pairing[:serp_at]
@@ -1109,9 +1091,7 @@ def play(r):
     )
     r.agent(
         "Thirteen of thirteen again. Committing pairing.",
-        r.bash(
-            "git add -A && git commit -qm 'pairing: seedings and the three forms' && git show --stat --format='%h %s' HEAD"
-        ),
+        r.bash("git add -A && git commit -qm 'pairing: seedings and the three forms' && git show --stat --format='%h %s' HEAD"),
         todo(4),
     )
     r.user(
@@ -1126,9 +1106,7 @@ def play(r):
     )
     gold = r.agent(
         "The golden tests fail as they should. Rewriting them with the tool, one process for each event so that nothing is shared.",
-        r.bash(
-            f"for e in {robin} {big} {cup}; do python tools/regold.py $e; done; git diff -U0 tests/golden | grep '^[+-] '"
-        ),
+        r.bash(f"for e in {robin} {big} {cup}; do python tools/regold.py $e; done; git diff -U0 tests/golden | grep '^[+-] '"),
     )
     fresh = dict(re.findall(r"^(\w+): draw_digest \w+ -> (\w+)", gold[0], re.M))
     r.truth.update(f"draw_digest of {robin}", robin_digest, fresh[robin])
@@ -1226,9 +1204,7 @@ def play(r):
     ice = ice.replace('SETTINGS["grid_minutes"]', "settings.grid_minutes").replace(
         'SETTINGS["day_minutes"]', "settings.day_minutes"
     )
-    ice = ice.replace('SETTINGS["rest_minutes"]', "settings.rest_minutes").replace(
-        "game_minutes()", "settings.game_minutes"
-    )
+    ice = ice.replace('SETTINGS["rest_minutes"]', "settings.rest_minutes").replace("game_minutes()", "settings.game_minutes")
     ice = ice.replace("def next_start(minute)", "def next_start(minute, settings)").replace(
         "rink_free[game.yellow]))", "rink_free[game.yellow]), settings)"
     )
@@ -1278,17 +1254,13 @@ def play(r):
     r.agent(
         f"16 tests now, up from 13, minus nothing but that fixture. In the report {big} carries {fresh[big]}, the same as in its golden "
         "file, whatever stands before it. Committing ice.",
-        r.bash(
-            "git add -A && git commit -qm 'ice: allocation, and travel per event' && git show --stat --format='%h %s' HEAD"
-        ),
+        r.bash("git add -A && git commit -qm 'ice: allocation, and travel per event' && git show --stat --format='%h %s' HEAD"),
         todo(5),
     )
     r.truth.update("tests passing", "13 passed", "16 passed")
 
     # --- table, output, cli -----------------------------------------------------------------------------------------
-    r.user(
-        "Lovely, the treasurer will be pleased. Continue with table and output, both in one go if you like, but two commits."
-    )
+    r.user("Lovely, the treasurer will be pleased. Continue with table and output, both in one go if you like, but two commits.")
     table = standings.replace('SETTINGS["points_win"]', "settings.points_win").replace(
         'SETTINGS["points_tie"]', "settings.points_tie"
     )
@@ -1347,9 +1319,7 @@ def play(r):
     reports = reports.replace("    return {\n", "    roads = Roads(event)\n    return {\n", 1)
     load_at, rows_at = output.index("def hall_load"), output.index("def csv_rows")
     bill = output[load_at:rows_at].rstrip() + "\n"
-    bill = bill.replace("(event, games):", "(event, games, settings):").replace(
-        "game_minutes()", "settings.game_minutes"
-    )
+    bill = bill.replace("(event, games):", "(event, games, settings):").replace("game_minutes()", "settings.game_minutes")
     reports += "\n\n" + bill.replace('SETTINGS["day_minutes"]', "settings.day_minutes")
     lists = lists.replace(output[load_at:rows_at], "")
     r.agent(
@@ -1357,8 +1327,7 @@ def play(r):
         "needs the ice package.",
         r.write(
             "drawmaster/output/lists.py",
-            '"""Text for paper and screen."""\n\nimport hashlib\n\nfrom drawmaster.table.scores import standings\n\n\n'
-            + lists,
+            '"""Text for paper and screen."""\n\nimport hashlib\n\nfrom drawmaster.table.scores import standings\n\n\n' + lists,
         ),
         r.write(
             "drawmaster/output/summary.py",
@@ -1608,9 +1577,7 @@ def play(r):
         r.bash(
             "sha256sum kiosk/panel.py | cut -c1-20; git log --format='%h %s' -- tests/golden; git log --format=%s | awk '{print length($0)}' | sort -n | tail -1"
         ),
-        r.bash(
-            "python -m pytest -q && git add -A && git commit -qm 'docs: where everything went' && git log --format='%h %s'"
-        ),
+        r.bash("python -m pytest -q && git add -A && git commit -qm 'docs: where everything went' && git log --format='%h %s'"),
     )
     r.user(
         "Before I go to the rink: which commit should I look at first if the timetable on Saturday looks odd, and what number would I "

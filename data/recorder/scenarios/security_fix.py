@@ -310,7 +310,7 @@ for path in sorted(Path("var/shelves").glob("*/*.txt")):
 print(f"grand-total: {total / 100:.2f}")
 '''
 
-TEST_ROUTER = '''
+TEST_ROUTER = """
 import os
 import tempfile
 import unittest
@@ -349,9 +349,9 @@ class RouterTest(unittest.TestCase):
         shelf.write("attic", "old roof.txt", b"straw")
         target = "/r/attic/old%20roof.txt?pass=" + passes.make("attic", "old roof.txt")
         self.assertEqual(self.get(target).body, b"straw")
-'''
+"""
 
-TEST_ODDS = '''
+TEST_ODDS = """
 import io
 import os
 import tempfile
@@ -388,7 +388,7 @@ class OddsTest(unittest.TestCase):
 
     def test_own_pass_is_valid(self):
         self.assertTrue(passes.valid("attic", "a.txt", passes.make("attic", "a.txt")))
-'''
+"""
 
 # --- what the agent writes -----------------------------------------------------------------------------------
 
@@ -741,7 +741,7 @@ def reset():
     _refused.clear()
 '''
 
-TEST_GATE = '''
+TEST_GATE = """
 import os
 import unittest
 from unittest import mock
@@ -775,7 +775,7 @@ class GateTest(unittest.TestCase):
         for _ in range(LIMIT + 1):
             self.guess()
         self.assertEqual(self.guess(day="2026-05-02"), 403)
-'''
+"""
 
 TEST_COMPARE = '''
 """A pass is valid as a whole or not at all."""
@@ -948,14 +948,18 @@ def journals(r: Recording, f: dict[str, object], sizes: dict[tuple[str, str], in
         rows = []
         for n in range(count):
             room, name = rng.choice(documents)
-            stamp = f"{month}-{1 + n * 28 // count:02d}T{rng.randrange(6, 22):02d}:{rng.randrange(60):02d}:{rng.randrange(60):02d}"
+            stamp = (
+                f"{month}-{1 + n * 28 // count:02d}T{rng.randrange(6, 22):02d}:{rng.randrange(60):02d}:{rng.randrange(60):02d}"
+            )
             given, status = v1_pass(f, room, name), 200
             if rng.random() < 0.06:
                 given, status = given[::-1], 403
             elif rng.random() < 0.05:
                 name, status = name.replace(".txt", ".pdf"), 404
                 given = v1_pass(f, room, name)
-            rows.append((stamp, rng.choice(readers), f"/r/{room}/{name}", given, status, sizes[room, name] if status == 200 else 0))
+            rows.append(
+                (stamp, rng.choice(readers), f"/r/{room}/{name}", given, status, sizes[room, name] if status == 200 else 0)
+            )
         if month == "2026-04":
             start = rng.randrange(9, 24)
             for n, row in enumerate(attack):
@@ -989,7 +993,10 @@ def build(r: Recording, f: dict[str, object]) -> None:
     for room, names in documents.items():
         for name in names:
             lines = [f"{name.split('-')[0]} {room}, sheet {rng.randrange(10**5, 10**6)}"]
-            lines += [f"item {rng.randrange(1000, 9999)}: {rng.randrange(10_000, 99_999) / 100:.2f}" for _ in range(rng.randrange(20, 90))]
+            lines += [
+                f"item {rng.randrange(1000, 9999)}: {rng.randrange(10_000, 99_999) / 100:.2f}"
+                for _ in range(rng.randrange(20, 90))
+            ]
             r.file(f"var/shelves/{room}/{name}", "\n".join(lines) + "\n")
             sizes[room, name] = len("\n".join(lines)) + 1
     rows = ["letter,room,document,copies"]
@@ -1022,7 +1029,9 @@ def play(r: Recording) -> None:
             "Look for traces in the journals", "Write the findings down"]  # fmt: skip
 
     def todo(items: list[str], done: int):
-        return r.todo(*((item, "completed" if n < done else "in_progress" if n == done else "pending") for n, item in enumerate(items)))
+        return r.todo(
+            *((item, "completed" if n < done else "in_progress" if n == done else "pending") for n, item in enumerate(items))
+        )
 
     # --- the audit ------------------------------------------------------------------------------------------
     r.user(
@@ -1115,7 +1124,9 @@ def play(r: Recording) -> None:
         r.bash(f"cd var/shelves/{room1} && sha256sum {' '.join(exposed)} | cut -c1-20,65- && head -19 {exposed[1]} && tail -5 {exposed[2]}"),
         todo(work, 5),
     )  # fmt: skip
-    r.agent("", r.write("docs/findings-draft.md", put(DRAFT, f)), r.bash("cat docs/findings-draft.md | wc -c; git status --short"))
+    r.agent(
+        "", r.write("docs/findings-draft.md", put(DRAFT, f)), r.bash("cat docs/findings-draft.md | wc -c; git status --short")
+    )
     r.agent(
         "The draft is in docs/findings-draft.md, four findings. F-1 and F-2 are high because they combine and have been used. I would "
         "repair in that order and replace the key together with F-2."
@@ -1127,7 +1138,14 @@ def play(r: Recording) -> None:
         "that order. What lies in var/shelves belongs to the members, so nothing you do may change a file there."
     )
     r.truth.update("severity of F-3", "| F-3 | medium |", "| F-3 | high |")
-    repair = ["Tests that show the escapes", "F-1 paths", "F-3 bundles", "F-2 passes and key", "F-4 journal", "Notes, version, report"]
+    repair = [
+        "Tests that show the escapes",
+        "F-1 paths",
+        "F-3 bundles",
+        "F-2 passes and key",
+        "F-4 journal",
+        "Notes, version, report",
+    ]
     r.agent(
         "I correct F-3 in the draft, take stock of the shelves, and write the tests of F-1 and F-3 before the repair.",
         r.bash("sed -i 's/^| F-3 | medium |/| F-3 | high |/' docs/findings-draft.md && grep -n 'F-3' docs/findings-draft.md && python tools/stocktake.py && find var/shelves -type f | sort | xargs cat | sha256sum | cut -c1-32"),
@@ -1135,7 +1153,10 @@ def play(r: Recording) -> None:
         todo(repair, 0),
     )  # fmt: skip
     r.agent("", r.bash(TAIL))
-    chosen, refused = "resolve the path and ask whether it lies inside of the resolved room", "a longer list of forbidden spellings in the router"
+    chosen, refused = (
+        "resolve the path and ask whether it lies inside of the resolved room",
+        "a longer list of forbidden spellings in the router",
+    )
     because = "every decoder and every link on the disk adds spellings that nobody thought of"
     r.agent(
         f"The escapes are now red tests. For F-1 I {chosen}. I decided against {refused}: {because}. The room has to be one folder directly "
@@ -1181,7 +1202,10 @@ def play(r: Recording) -> None:
     )
     links = r.agent("", r.bash("make links"), r.bash("cat var/letters.csv"))[0]
     f["printed"] = value(links, "printed-links-total")
-    keep, revoke = "honour whole passes of the first kind for a while, only for documents that were printed", "void all old passes at once"
+    keep, revoke = (
+        "honour whole passes of the first kind for a while, only for documents that were printed",
+        "void all old passes at once",
+    )
     why = f"it would break {f['printed']} printed links on one day"
     r.agent(
         f"{f['printed']} links in print. I propose passes of a second kind: HMAC-SHA256, {f['v2_digits']} hex digits after a `k`, compared as a whole in "

@@ -39,7 +39,7 @@ def print_runs(runs: Sequence[Run]) -> None:
             out.print(f"{table.title(summary)} INVALID: {'; '.join(summary['invalid_because'])}.", markup=False)
     if sentence:
         out.print(sentence, markup=False)
-    for run, summary in zip(runs, summaries):
+    for summary in summaries:
         errors = summary["errors"]
         if any(errors.values()):
             out.print(

@@ -70,6 +70,7 @@ def with_hydra(
 
     done: list[Any] = []
     failed: list[str] = []
+    crashed: list[Exception] = []
 
     @hydra.main(version_base="1.3", config_path=str(config_dir()), config_name="run")
     def composed(config: DictConfig) -> None:
@@ -77,11 +78,16 @@ def with_hydra(
             done.append(job(OmegaConf.to_container(config, resolve=True, throw_on_missing=True)))
         except BenchError as error:
             failed.append(str(error))
+        except Exception as error:
+            crashed.append(error)
+            raise
 
     sys.argv = [f"python -m bench {command}", *_arranged(arguments)]
     try:
         composed()
-    except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
+        if crashed:
+            raise  # ours, not a wrong configuration
         raise BenchError(_sentence(error)) from None
     for sentence in dict.fromkeys(failed):
         print(f"error: {sentence}", file=sys.stderr)

@@ -12,7 +12,7 @@ from bench import grading
 from bench.agents import make as make_agent
 from bench.config import RunConfig
 from bench.probes.bank import Bank, build
-from bench.registry import PROBES
+from bench.registry import FORMATS, PROBES
 from bench.replay import Cuts
 from bench.sessions import load
 from bench.strategies import make as make_strategy
@@ -65,7 +65,7 @@ def make(config: RunConfig, progress: Callable[[str], None] = lambda text: None)
         "schema": SCHEMA,
         "config": config.identity(),
         "versions": _versions(strategy, agent),
-        "sessions": [(s.id, s.source.sha256) for s in sessions],
+        "sessions": [(s.id, s.source.sha256, s.source.format, FORMATS.get(s.source.format).version) for s in sessions],
         "bank": bank.sha256,
     }
     digest = hashlib.sha256(orjson.dumps(identity, option=orjson.OPT_SORT_KEYS)).hexdigest()[:10]
@@ -98,8 +98,6 @@ def _prepare(
     others = load().sessions if place.path else []
     bank = build(cuts, others, tokens, config.probes.categories, config.seed, lambda cut: progress(f"probes for {cut}"))
     if not any(bank.probes.values()):
-        raise BenchError(
-            f"no probe can be made from {place.path or 'the bundled sessions'}: {bank.shortages[:1] or 'nothing to ask about'}"
-        )
-    notes += bank.shortages
+        raise BenchError(f"no probe can be made from {place.path or 'the bundled sessions'}: nothing in them can be asked about")
+    notes += bank.shortages()
     return sessions, cuts, bank, notes

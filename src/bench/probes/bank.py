@@ -21,6 +21,8 @@ from bench.tokens import TokenCounter
 from bench.types import Cut, Probe, Session
 
 FIFTHS = 5
+FEW = 20  # probes of a cut, below which it is said
+LEAST_PER_FIFTH = 2  # equal fifths of fewer would cost most of a cut's probes
 PER_EVENT = 3  # P8: probes from one event
 PER_TYPE = 0.4  # P8: share of one answer type among the facts of a cut
 PLACEBOS = 10  # facts of another session asked at each cut
@@ -29,12 +31,12 @@ MAX_BACKGROUND = 48  # sessions of other projects that P4 looks into
 
 @dataclass
 class Bank:
-    """Probes and placebo probes by cut id, the funnel by category, and sentences about what fell short."""
+    """Probes and placebo probes by cut id, the funnel by category, and cuts whose depth fifths differ."""
 
     probes: dict[str, tuple[Probe, ...]] = field(default_factory=dict)
     placebos: dict[str, tuple[Probe, ...]] = field(default_factory=dict)
     funnel: dict[str, Counter[str]] = field(default_factory=dict)
-    shortages: list[str] = field(default_factory=list)
+    unequal: dict[str, dict[str, list[int]]] = field(default_factory=dict)
 
     @cached_property
     def frozen(self) -> bytes:
@@ -46,6 +48,20 @@ class Bank:
             for probe in probes
         ]
         return b"".join(orjson.dumps(line) + b"\n" for line in lines)
+
+    def shortages(self) -> list[str]:
+        """What fell short, a sentence each: categories with unequal depth fifths, cuts with few probes."""
+        cuts = len(self.probes)
+        found = [
+            f"{name}: depth fifths unequal in {len(table)} of {cuts} cuts, for example {next(iter(table))} {next(iter(table.values()))}"
+            for name, table in self.unequal.items()
+        ]
+        few = [f"{cut} ({len(probes)})" for cut, probes in self.probes.items() if len(probes) < FEW]
+        return found + (
+            [f"fewer than {FEW} probes in {len(few)} of {cuts} cuts: {', '.join(few[:6])}{' ...' if len(few) > 6 else ''}"]
+            if few
+            else []
+        )
 
     @cached_property
     def sha256(self) -> str:
@@ -146,27 +162,26 @@ class _Builder:
         probes = [candidate.probe for candidate in sound]
         if not category.stratified:
             return probes[: category.per_cut]
+        waiting: list[list[Probe]] = [[] for _ in range(FIFTHS)]
+        for probe in probes:
+            waiting[min(FIFTHS - 1, int((probe.depth or 0.0) * FIFTHS))].append(probe)
         fifths: list[list[Probe]] = [[] for _ in range(FIFTHS)]
         events: Counter[str] = Counter()
         types: Counter[str] = Counter()
-        share = category.per_cut if category.name != "facts" else max(1, round(PER_TYPE * category.per_cut))
-        for probe in probes:
-            fifth = min(FIFTHS - 1, int((probe.depth or 0.0) * FIFTHS))
-            if (
-                len(fifths[fifth]) < category.per_cut // FIFTHS
-                and events[probe.evidence[-1]] < PER_EVENT
-                and types[probe.answer_type] < share
-            ):
+        most = round(PER_TYPE * category.per_cut) if len({probe.answer_type for probe in probes}) > 1 else category.per_cut
+        for number in range(category.per_cut):  # one from each fifth in turn, of the type that was picked least
+            fifth = number % FIFTHS
+            free = [p for p in waiting[fifth] if events[p.evidence[-1]] < PER_EVENT and types[p.answer_type] < most]
+            if free:
+                probe = min(free, key=lambda p: (types[p.answer_type], events[p.evidence[-1]]))
+                waiting[fifth].remove(probe)
                 fifths[fifth].append(probe)
                 events[probe.evidence[-1]] += 1
                 types[probe.answer_type] += 1
         fewest = min(map(len, fifths))
-        if fewest == 0 or len({len(fifth) for fifth in fifths}) == 1:
+        if fewest < LEAST_PER_FIFTH <= category.per_cut // FIFTHS or fewest == 0:
             # an empty fifth would leave nothing of the others: better unequal, and said
-            if fewest == 0:
-                self.bank.shortages.append(
-                    f"{cut.id}: {category.name} by depth fifth {[len(fifth) for fifth in fifths]}, not equal"
-                )
+            self.bank.unequal.setdefault(category.name, {})[cut.id] = [len(fifth) for fifth in fifths]
             return [probe for fifth in fifths for probe in fifth]
         return [probe for fifth in fifths for probe in fifth[:fewest]]
 

@@ -21,7 +21,7 @@ MIN_ALTERNATIVES = 8  # ... this many others of its type in the session
 MAX_FREQUENCY = 0.02  # P4: share of other projects' sessions that may hold the value
 
 _BOILERPLATE = re.compile(
-    r"[-=_*#~.]{6,}|\b\d{1,3}%|\[[#=>. ]{4,}\]|\b(integrity|resolved|sha512-|lockfileVersion)\b|^\s*(Downloading|Collecting|Requirement already)\b"
+    r"\b(passed|failed) in \d|^diff --git|^index [0-9a-f]|[-=_*#~.]{6,}|\b\d{1,3}%|\[[#=>. ]{4,}\]|\b(integrity|resolved|sha512-|lockfileVersion)\b|^\s*(Downloading|Collecting|Requirement already)\b"
 )
 
 

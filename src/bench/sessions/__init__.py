@@ -30,12 +30,14 @@ def load(path: str | Path | None = None, *, format: str | None = None, split: st
     `format` overrides detection. `split` (tuning, held_out, all) selects among the bundled families. In a folder, a
     file that no reader knows is named in `left_out`; a file named directly is a BenchError, and so is finding none.
     """
+    if format:
+        FORMATS.get(format)  # an unknown name is one error, not one for every file
+    if path is None and format:
+        raise BenchError("sessions.format names the format of sessions.path; the bundled sessions need none")
     if path is None:
         return _bundled(split)
     if split != "all":
         raise BenchError("sessions.split selects among the bundled sessions; it has no meaning with sessions.path")
-    if format:
-        FORMATS.get(format)  # an unknown name is one error, not one for every file
     loaded = Loaded()
     files, in_folder = _files(str(path))
     for file in files:
@@ -120,7 +122,7 @@ def _checked(session: Session) -> Session:
     problems += [f"call {call} has no result" for call in calls if call not in results]
     problems += [f"a result for {call!r} has no call" for call in results.elements() if call not in called]
     problems += [f"call {call} has {number} results" for call, number in results.items() if call in called and number > 1]
-    counted = Counter(problems)
+    counted = Counter(clean(problem, []) for problem in problems)
     return replace(
         session,
         messages=messages,
@@ -177,11 +179,13 @@ def _without_copies(loaded: Loaded) -> Loaded:
             if longest is None or len(loaded.sessions[longest].messages) < len(session.messages):
                 prefixes[end] = number
         ends.append(end if session.messages else "")
+    holders = [prefixes.get(end, number) for number, end in enumerate(ends)]
+    holders = [_grown(number, loaded.sessions) if holder == number else holder for number, holder in enumerate(holders)]
     kept, names = [], Counter()
     for number, session in enumerate(loaded.sessions):
-        holder = prefixes.get(ends[number], number)
-        if holder == number:
-            holder = _grown(number, loaded.sessions)
+        holder = holders[number]
+        while holders[holder] != holder:
+            holder = holders[holder]
         if holder != number:
             other = loaded.sessions[holder]
             loaded.left_out.append(f"{session.source.path}: {session.id} is the beginning of {other.id} in {other.source.path}")

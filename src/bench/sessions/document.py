@@ -177,10 +177,12 @@ def json_text(value: Any) -> str:
 
 
 def number(value: Any, problems: list[str]) -> int:
-    """A recorded count; what is no number is 0, and that is noted."""
-    if value is None or isinstance(value, int | float):
-        return int(value or 0)
-    problems.append(f"a count is {str(value)[:80]!r}, not a number; read as 0")
+    """A recorded count; what cannot be one is 0, and that is noted."""
+    if value is None:
+        return 0
+    if isinstance(value, int | float) and 0 <= value < 2**63:
+        return int(value)
+    problems.append(f"{str(value)[:80]!r} stands where a count should; read as 0")
     return 0
 
 
