@@ -10,30 +10,43 @@ from bench.stats import MIN_CLUSTERS
 Summary = Mapping[str, Any]
 
 _COLUMNS = (
-    ("survival", "survival"), ("recall", "recall"), ("retention", "retention"), ("token reduction", "token_reduction"),
-    ("messages kept", "message_preservation"), ("efficiency", "efficiency"), ("tail kept", "tail_kept"),
+    ("survival", "survival"), ("placebo", "placebo_survival"), ("recall", "recall"), ("retention", "retention"),
+    ("token reduction", "token_reduction"), ("compression", "compression_ratio"), ("messages kept", "message_preservation"),
+    ("efficiency", "efficiency"), ("tail kept", "tail_kept"),
 )  # fmt: skip
+_UNBOUNDED = frozenset({"compression_ratio"})  # every other metric shown lies between 0 and 1
 
 
-def estimate(value: Mapping[str, Any]) -> str:
-    """`0.61 [0.57, 0.65]`; a dash when there is no value, and the value alone when it is one for all clusters."""
+def estimate(value: Mapping[str, Any], highest: float = 1.0) -> str:
+    """`0.61 [0.57, 0.65]`; a dash when there is no value, and the value alone when it is one for all clusters.
+
+    A t interval can reach past what a proportion can be: its end is then shown as `highest` or 0, where the value is not.
+    """
     if value["value"] is None:
         return "–"
     text = f"{value['value']:.2f}"
     if value["ci"] is None:
         return text
     low, high = value["ci"]
+    low, high = (low if value["value"] < 0 else max(low, 0.0)), min(high, highest)
     return text if high - low < 0.005 else f"{text} [{low:.2f}, {high:.2f}]"
 
 
 def rows(summaries: Sequence[Summary]) -> tuple[list[str], list[list[str]]]:
     """(headings, a row for each run): strategy, its metrics, validity by provider, outcomes."""
-    headings = ["strategy", *(heading for heading, _ in _COLUMNS), "valid openai/anthropic/gemini", "outcomes"]
+    headings = ["strategy", *(heading for heading, _ in _COLUMNS), "valid o/a/g", "outcomes"]
     body = []
     for s in summaries:
         valid = "/".join(f"{s['structure'][p]['value']:.2f}" for p in ("openai", "anthropic", "gemini"))
         outcomes = " ".join(f"{count} {name}" for name, count in s["outcomes"].items() if count)
-        body.append([title(s), *(estimate(s["metrics"][name]) for _, name in _COLUMNS), valid, outcomes])
+        body.append(
+            [
+                title(s),
+                *(estimate(s["metrics"][name], float("inf") if name in _UNBOUNDED else 1.0) for _, name in _COLUMNS),
+                valid,
+                outcomes,
+            ]
+        )
     return headings, body
 
 
@@ -58,6 +71,8 @@ def category_rows(summary: Summary) -> tuple[list[str], list[list[str]]]:
     body = []
     for name, row in summary["by_category"].items():
         answers = ", ".join(f"{outcome} {count}" for outcome, count in row["outcomes"].items())
+        if row["named"]:
+            answers += f"; named {', '.join(row['named'])}"
         body.append(
             [name, str(row["recall"]["n"]), *(estimate(row[k]) for k in ("survival", "recall", "ceiling", "floor")), answers]
         )
@@ -75,7 +90,7 @@ def caption(summary: Summary) -> str:
     text = (
         f"{split}: {summary['sessions']} sessions in {summary['clusters']} clusters, {summary['cuts']} cuts, {summary['probes']} probes; "
         f"agent {summary['agent_label']}; tokens {summary['tokenizer']}. "
-        "Means over categories with 95 % intervals over clusters (t, G-1; retention: bootstrap). "
+        "Means over categories with 95 % intervals over clusters (t, G-1; retention: bootstrap); valid for OpenAI/Anthropic/Gemini. "
         f"Controls: {controls}."
     )
     if not summary["valid"]:

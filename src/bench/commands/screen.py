@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-PIPED_WIDTH = 200
+PIPED_WIDTH = 230
 
 
 def console(*, errors: bool = False) -> Console:

@@ -92,7 +92,9 @@ def _prepare(
         made, shortage = replay.of(session, tokens)
         cuts += made
         notes += [shortage] if shortage else []
-        notes += [f"{session.id}: {problem}" for problem in session.problems]
+        if session.problems:
+            more = f" and {len(session.problems) - 1} more kinds of problem" if len(session.problems) > 1 else ""
+            notes.append(f"{session.id}: {session.problems[0]}{more}")
     if not cuts:
         raise BenchError(f"no session of {place.path or 'the bundled ones'} can be cut: {notes[0] if notes else 'there is none'}")
     others = load().sessions if place.path else []

@@ -85,7 +85,7 @@ def header(plan: Plan, status: str) -> dict[str, Any]:
         "funnel": {name: dict(counts) for name, counts in plan.bank.funnel.items()},
         "sessions": [
             {"id": s.id, "cluster": s.cluster, "format": s.source.format, "path": s.source.path, "sha256": s.source.sha256,
-             "messages": len(s.messages), "tokens": plan.counter.messages(s.messages), "problems": len(s.problems)}
+             "messages": len(s.messages), "tokens": plan.counter.messages(s.messages), "problems": list(s.problems)}
             for s in plan.sessions
         ],
         "cuts": len(plan.cuts),
@@ -167,7 +167,7 @@ def _compaction_line(plan: Plan, cut: Cut, compaction: Compaction) -> dict[str, 
     kept = {message.id: message for message in compaction.messages}
     return {
         "cut": cut.id, "session": cut.session.id, "cluster": cut.session.cluster, "at": cut.at, "head": len(cut.head), "tail": len(cut.tail),
-        "outcome": compaction.outcome, "note": compaction.note, "error": compaction.error,
+        "tokenizer": plan.counter.name, "outcome": compaction.outcome, "note": compaction.note, "error": compaction.error,
         "tokens_before": before, "tokens_after": after, "tokens_span": plan.counter.messages(cut.span),
         "turns_before": count_turns(cut.context), "turns_after": count_turns(compaction.messages),
         "target_tokens": int(plan.config.replay.target_ratio * before),
@@ -195,7 +195,7 @@ def _record(plan: Plan, cut: Cut, arm: ArmName, context: Sequence[Message], prob
     score = RuleGrader().grade(probe, answer)
     survives = remains.survives(probe) if arm in ("strategy", "placebo") else None
     return {
-        "cut": cut.id, "probe": probe.id, "arm": arm, "category": probe.category, "forced": probe.category in FORCED,
+        "bank": plan.bank.sha256[:16], "cut": cut.id, "probe": probe.id, "arm": arm, "category": probe.category, "forced": probe.category in FORCED,
         "survives": survives, "status": answer.status, "answer": list(answer.values), "score": score.value, "outcome": score.outcome,
         "detail": score.detail, **({"error": error} if error else {}),
     }  # fmt: skip

@@ -1,8 +1,9 @@
-"""The files of a run. Lines are appended and synced, never rewritten; a killed run is legible and goes on where it was.
+"""The files of a run. Lines are appended and synced; a killed run is legible and goes on where it was.
 
 `header.json` (what it is, status), `probes.jsonl.gz` (the frozen bank), `records.jsonl` (one line for each probe and
 arm), `compactions.jsonl` (one line for each finished cut, written after its records), `contexts.jsonl.gz` (every
-message once by its hash, every context as a list of hashes), `summary.json` (last).
+message once by its hash, every context as a list of hashes), `summary.json` (last). What a kill left of an unfinished
+cut is taken away when the run goes on, so its files are the same bytes as those of a run that nobody stopped.
 """
 
 from __future__ import annotations
@@ -31,59 +32,74 @@ class Store:
 
     def __init__(self, folder: Path, overwrite: str) -> None:
         self.folder = folder
-        if folder.exists() and any(folder.iterdir()):
-            if overwrite == "never":
-                raise BenchError(f"{folder} is there already and overwrite=never")
-            if overwrite == "always":
-                shutil.rmtree(folder)
         try:
+            if overwrite == "never" and folder.exists() and any(folder.iterdir()):
+                raise BenchError(f"{folder} is there already and overwrite=never")
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = (folder / ".lock").open("w")
+            self._lock = _locked(folder / ".lock")
+            if overwrite == "always":
+                for file in folder.iterdir():
+                    if file.name != ".lock":
+                        shutil.rmtree(file) if file.is_dir() else file.unlink()
+            self._stored = _settled_contexts(folder / "contexts.jsonl.gz")
+            self.finished = self._settled_lines()
+            self._files = {
+                name: (folder / name).open("ab") for name in ("contexts.jsonl.gz", "records.jsonl", "compactions.jsonl")
+            }
         except OSError as error:
             raise BenchError(f"cannot write to {folder}: {error}") from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise BenchError(f"another process is writing to {folder}") from None
-        self.finished = {line["cut"] for line in read_lines(folder / "compactions.jsonl")}
-        self._stored = set(_objects(folder / "contexts.jsonl.gz"))
-        self._files = {name: _open(folder / f"{name}.jsonl") for name in ("records", "compactions")}
         self._synced = time.monotonic()
 
+    def _settled_lines(self) -> set[str]:
+        """Leave only whole lines of finished cuts, those whose contexts are stored too; returns the ids of these cuts."""
+        finished: set[str] = set()
+        for name in ("compactions.jsonl", "records.jsonl"):
+            path = self.folder / name
+            if not path.exists():
+                continue
+            kept = []
+            for raw, line in _lines(path):
+                if name == "compactions.jsonl" and {line["context_before"], line["context_after"]} <= self._stored:
+                    finished.add(line["cut"])
+                if line["cut"] in finished:
+                    kept.append(raw + b"\n")
+            if b"".join(kept) != path.read_bytes():
+                _replace(path, b"".join(kept))
+        return finished
+
     def header(self, values: Mapping[str, Any]) -> None:
-        _replace(self.folder / "header.json", values)
+        _replace(self.folder / "header.json", _json(values))
 
     def summary(self, values: Mapping[str, Any]) -> None:
-        _replace(self.folder / "summary.json", values)
+        _replace(self.folder / "summary.json", _json(values))
 
     def probes(self, data: bytes) -> None:
-        (self.folder / "probes.jsonl.gz").write_bytes(gzip.compress(data, 6, mtime=0))
+        _replace(self.folder / "probes.jsonl.gz", gzip.compress(data, 6, mtime=0))
 
     def cell(
         self, compaction: Mapping[str, Any], records: Iterable[Mapping[str, Any]], contexts: Iterable[Mapping[str, Any]]
     ) -> None:
         """Append one finished cut: its contexts, its records, then the line that says it is finished."""
-        new = [item for item in contexts if item["sha256"] not in self._stored]
+        new = {item["sha256"]: item for item in contexts if item["sha256"] not in self._stored}
         if new:
-            self._stored.update(item["sha256"] for item in new)
-            with (self.folder / "contexts.jsonl.gz").open("ab") as file:
-                file.write(gzip.compress(b"".join(orjson.dumps(item) + b"\n" for item in new), 6, mtime=0))
-        self._files["records"].write(b"".join(orjson.dumps(record) + b"\n" for record in records))
-        self._files["records"].flush()
-        self._files["compactions"].write(orjson.dumps(compaction) + b"\n")
-        self._files["compactions"].flush()
+            self._stored.update(new)
+            lines = b"".join(orjson.dumps(item) + b"\n" for item in new.values())
+            self._append("contexts.jsonl.gz", gzip.compress(lines, 6, mtime=0))
+        self._append("records.jsonl", b"".join(orjson.dumps(record) + b"\n" for record in records))
+        self._append("compactions.jsonl", orjson.dumps(compaction) + b"\n")
         if time.monotonic() - self._synced > SYNC_SECONDS:
             self.sync()
 
+    def _append(self, name: str, data: bytes) -> None:
+        self._files[name].write(data)
+        self._files[name].flush()
+
     def replace(self, compactions: Iterable[Mapping[str, Any]], records: Iterable[Mapping[str, Any]]) -> None:
         """Put rescored lines in the place of the old ones; the old file stands until the new one is whole."""
-        for name, lines in (("records", records), ("compactions", compactions)):
+        for name, lines in (("records.jsonl", records), ("compactions.jsonl", compactions)):
             self._files[name].close()
-            path = self.folder / f"{name}.jsonl"
-            part = path.with_suffix(".part")
-            part.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
-            part.replace(path)
-            self._files[name] = _open(path)
+            _replace(self.folder / name, b"".join(orjson.dumps(line) + b"\n" for line in lines))
+            self._files[name] = (self.folder / name).open("ab")
 
     def sync(self) -> None:
         for file in self._files.values():
@@ -95,8 +111,8 @@ class Store:
         self.sync()
         for file in self._files.values():
             file.close()
-        self._lock.close()
         (self.folder / ".lock").unlink(missing_ok=True)
+        self._lock.close()
 
 
 class Run:
@@ -127,9 +143,13 @@ class Run:
 
     def contexts(self) -> dict[str, tuple[Message, ...]]:
         """Every stored context by its hash."""
-        objects = _objects(self.folder / "contexts.jsonl.gz")
+        objects, _ = _objects(self.folder / "contexts.jsonl.gz")
         messages = {name: message_from_record(item["message"], []) for name, item in objects.items() if "message" in item}
-        return {name: tuple(messages[m] for m in item["messages"]) for name, item in objects.items() if "messages" in item}
+        whole = {name: tuple(messages[m] for m in item["messages"]) for name, item in objects.items() if "messages" in item}
+        named = {line[key] for line in self.compactions.values() for key in ("context_before", "context_after")}
+        if lost := named - set(whole):
+            raise BenchError(f"{self.folder} lacks {len(lost)} of {len(named)} contexts: run it again to make them anew")
+        return whole
 
 
 def context_objects(context: Sequence[Message]) -> tuple[str, list[dict[str, Any]]]:
@@ -146,40 +166,67 @@ def context_objects(context: Sequence[Message]) -> tuple[str, list[dict[str, Any
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The whole lines of a JSON-lines file; a line cut by a kill is passed over."""
-    if not path.exists():
-        return
-    for line in path.read_bytes().split(b"\n"):
-        if line:
-            try:
-                yield orjson.loads(line)
-            except orjson.JSONDecodeError:
-                continue
+    if path.exists():
+        yield from (line for _, line in _lines(path))
 
 
-def _objects(path: Path) -> dict[str, dict[str, Any]]:
-    if not path.exists():
-        return {}
-    data, lines = path.read_bytes(), []
-    while data:
+def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    for raw in path.read_bytes().split(b"\n"):
+        try:
+            line = orjson.loads(raw)
+        except orjson.JSONDecodeError:
+            continue
+        if isinstance(line, dict):
+            yield raw, line
+
+
+def _objects(path: Path) -> tuple[dict[str, dict[str, Any]], int]:
+    """The objects in the whole gzip members of a file by their hash, and where the last whole member ends."""
+    found: dict[str, dict[str, Any]] = {}
+    data = path.read_bytes() if path.exists() else b""
+    end = 0
+    while end < len(data):
         decoder = zlib.decompressobj(wbits=31)
         try:
-            lines += decoder.decompress(data).split(b"\n")
+            lines = decoder.decompress(data[end:]).split(b"\n")
         except zlib.error:
             break
-        data = decoder.unused_data if decoder.eof else b""
-    return {item["sha256"]: item for item in (orjson.loads(line) for line in lines if line.endswith(b"}"))}
+        if not decoder.eof:
+            break
+        found.update((item["sha256"], item) for item in map(orjson.loads, filter(None, lines)))
+        end = len(data) - len(decoder.unused_data)
+    return found, end
 
 
-def _open(path: Path) -> IO[bytes]:
-    """Open for appending, on a line of its own even after a kill in the middle of one."""
-    torn = path.exists() and path.stat().st_size and not path.read_bytes().endswith(b"\n")
-    file = path.open("ab")
-    if torn:
-        file.write(b"\n")
-    return file
+def _settled_contexts(path: Path) -> set[str]:
+    """Cut off a member that a kill left half written, for nothing could be read after it; returns the hashes stored."""
+    found, end = _objects(path)
+    if path.exists() and path.stat().st_size > end:
+        with path.open("r+b") as file:
+            file.truncate(end)
+    return set(found)
 
 
-def _replace(path: Path, values: Mapping[str, Any]) -> None:
-    part = path.with_suffix(".part")
-    part.write_bytes(orjson.dumps(values, option=orjson.OPT_INDENT_2) + b"\n")
+def _locked(path: Path) -> IO[str]:
+    """The lock file, locked, and still the one of that name: its last holder may have removed it in between."""
+    while True:
+        lock = path.open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise BenchError(f"another process is writing to {path.parent}") from None
+        if path.exists() and path.samefile(f"/dev/fd/{lock.fileno()}"):
+            return lock
+        lock.close()
+
+
+def _json(values: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(values, option=orjson.OPT_INDENT_2) + b"\n"
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """The old file stands until the new one is whole."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_bytes(data)
     part.replace(path)

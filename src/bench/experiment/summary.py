@@ -15,6 +15,7 @@ from bench.stats import bootstrap, mean
 from bench.types import Estimate
 
 FORCED = frozenset({"file_state", "work_done"})  # one of a few answers: a ceiling of .8 and a floor of .1 are not asked of them
+NAMED = 3  # answers shown of those to name_a_word
 MIN_DENOMINATOR = 0.20  # ceiling minus floor, below which retention says nothing
 LIMITS = {"ceiling": (">=", 0.8), "floor": ("<=", 0.1), "placebo": ("<=", 0.01), "leak": ("<=", 0.05)}
 
@@ -65,6 +66,7 @@ def summarise(
                 "survival": _mean([r for r in arms["strategy"] if r["category"] == name], "survives", cluster),
                 **{label: _mean([r for r in arms[arm] if r["category"] == name], "score", cluster)
                    for label, arm in (("recall", "strategy"), ("ceiling", "full"), ("floor", "floor"))},
+                "named": _named([r for r in arms["strategy"] if r["category"] == name]),
                 "outcomes": dict(sorted(Counter(r["outcome"] for r in arms["strategy"] if r["category"] == name).items())),
             }
             for name in categories
@@ -78,6 +80,12 @@ def summarise(
         "errors": {"infrastructure": sum(r["status"] == "error" for r in records), "strategy": sum(line["outcome"] == "failed" for line in compactions.values())},
         "seconds": round(seconds, 3),
     }  # fmt: skip
+
+
+def _named(records: Sequence[Record]) -> list[str]:
+    """What was named where any word and file would do: the first few different answers."""
+    named = (" + ".join(r["answer"]) for r in records if r["category"] == "name_a_word" and r["answer"])
+    return list(dict.fromkeys(named))[:NAMED]
 
 
 def _mean(records: Sequence[Record], field: str, cluster: Mapping[str, str]) -> dict[str, Any]:
