@@ -96,6 +96,7 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", 
 _INSTRUCTION_FILE = re.compile(r"^#? ?\S+\.md\b")
 LINES_READ = 40  # best lines whose spans are compared
 MIN_COVERAGE = 0.6  # share of the question's informative words that line and header must hold
+FREE_COVERAGE = 0.15  # the same for a question that quotes nothing; set with the hand-worded questions in view
 HEADER_WORDS = 40
 
 
@@ -194,6 +195,8 @@ class _Page:
         scores = self._index.get_scores(known)
         phrase = _tokens(question.text)
         total = sum(self._weight(token) for token in set(asked))
+        # A question that quotes the text beside a value points at a line that must be there; one in free wording does not.
+        enough = min_coverage if "“" in question.text else min(min_coverage, FREE_COVERAGE)
         asks_for_output = re.search(r"\b(output|results?)\b", question.text) is not None
         best: tuple[float, str, str] | None = None
         for number in np.argsort(-scores, kind="stable")[: LINES_READ * 4]:
@@ -201,7 +204,7 @@ class _Page:
             if asks_for_output and not line.shown:
                 continue
             covered = sum(self._weight(token) for token in set(asked) if token in line.tokens or token in line.header) / total
-            if covered < min_coverage:
+            if covered < enough:
                 continue
             for span in re.finditer(pattern, line.text):
                 if question.answer_type == "identifier" and not _is_identifier(span[0]):
