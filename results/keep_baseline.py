@@ -29,10 +29,10 @@ def bench(*arguments: str) -> str:
     return done.stdout
 
 
-def summary_of(output: str) -> dict:
-    """The summary of the run whose folder is the last line printed, without its timing."""
-    summary = Run(REPOSITORY / output.strip().splitlines()[-1]).summary
-    return {name: value for name, value in summary.items() if name != "seconds"}
+def summaries_of(output: str) -> list[dict]:
+    """The summaries of the runs whose folders the output names last, without their timing."""
+    folders = [REPOSITORY / line for line in output.splitlines() if line.startswith("results/runs/")]
+    return [{name: value for name, value in Run(folder).summary.items() if name != "seconds"} for folder in folders]
 
 
 def hand_worded() -> dict:
@@ -62,13 +62,12 @@ def keep(name: str, values: dict | str) -> None:
 
 
 def main() -> None:
-    for strategy in STRATEGIES:
-        output = bench("run", f"strategy={strategy}")
-        keep(f"{strategy}.json", summary_of(output))
-        if strategy == "prune":
-            keep("make_run.txt", output)
+    six = bench("run", "-m", f"strategy={','.join(STRATEGIES)}")
+    for summary in summaries_of(six):
+        keep(f"{summary['strategy']['name']}.json", summary)
+    keep("make_run.txt", bench("run", "strategy=prune"))
     for half in ("tuning", "held_out"):
-        keep(f"reader_{half}.json", summary_of(bench("run", "strategy=reset", f"sessions.split={half}")))
+        keep(f"reader_{half}.json", summaries_of(bench("run", "strategy=reset", f"sessions.split={half}"))[0])
     keep("reader_hand_worded.json", hand_worded())
 
 

@@ -68,7 +68,8 @@ def reader() -> str:
 
 
 def output() -> str:
-    return f"```\n{(RESULTS / 'baseline' / 'make_run.txt').read_text().rstrip()}\n```"
+    lines = (RESULTS / "baseline" / "make_run.txt").read_text().rstrip().splitlines()
+    return "\n".join(["```", *(line.rstrip() for line in lines), "```"])
 
 
 PARTS = {
@@ -83,11 +84,11 @@ PARTS = {
 def written(text: str) -> str:
     """`text` with everything between `<!-- NAME -->` and `<!-- end -->` made anew."""
     for name, part in PARTS.items():
-        pattern = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
+        pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         if not pattern.search(text):
             raise SystemExit(f"README.md has no part <!-- {name} -->")
         made = part()
-        text = pattern.sub(lambda match, made=made: match[1] + made + match[2], text)
+        text = pattern.sub(lambda match, made=made: f"{match[1]}{made}\n{match[2]}", text)
     return text
 
 

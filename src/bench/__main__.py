@@ -21,7 +21,23 @@ HELP += "\npython -m bench COMMAND --help says more of each; exit codes: 0 done,
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    """Do what the arguments say, and return the exit code."""
+    try:
+        code = _command(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+        return code
+    except BenchError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output left: not an error
+        return 0
+    except KeyboardInterrupt:
+        print("\nstopped; the same command goes on from here", file=sys.stderr)
+        return 130
+
+
+def _command(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(HELP, end="")
         return 0 if arguments else 2
@@ -34,18 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if command not in COMMANDS:
         print(f"error: unknown command {command!r}; there are: {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
-    try:
-        return importlib.import_module(f"bench.commands.{command}").main(rest)
-    except BenchError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output left: not an error
-        return 0
-    except KeyboardInterrupt:
-        print("\nstopped; the same command goes on from here", file=sys.stderr)
-        return 130
+    return importlib.import_module(f"bench.commands.{command}").main(rest)
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without Unicode: better an escape than a traceback
     sys.exit(main())

@@ -28,7 +28,8 @@ def estimate(value: Mapping[str, Any], highest: float = 1.0) -> str:
     if value["ci"] is None:
         return text
     low, high = value["ci"]
-    low, high = (low if value["value"] < 0 else max(low, 0.0)), min(high, highest)
+    low = low if value["value"] < 0 else max(low, 0.0)
+    high = high if value["value"] > highest else min(high, highest)
     return text if high - low < 0.005 else f"{text} [{low:.2f}, {high:.2f}]"
 
 

@@ -17,9 +17,12 @@ def main(arguments: Sequence[str]) -> int:
     if set(arguments) & {"-h", "--help"}:
         print(HELP, end="")
         return 0
+    import tempfile
+
     from bench.commands.run import with_hydra
 
-    return with_hydra("estimate", arguments, _job, _finish)
+    with tempfile.TemporaryDirectory() as folder:  # Hydra writes something in a multirun, wherever it is told to
+        return with_hydra("estimate", [*arguments, f"hydra.sweep.dir={folder}"], _job, _finish)
 
 
 def _job(values: dict[str, Any]) -> list[str]:
@@ -36,7 +39,7 @@ def _job(values: dict[str, Any]) -> list[str]:
     longest = max(made.counter.messages(cut.context) for cut in made.cuts)
     # Neither the strategies nor the agents that this version ships call a model.
     return [
-        made.strategy.name, str(len(made.sessions)), str(len(made.cuts)), str(probes), str(3 * probes + placebos), f"{tokens:,}", f"{longest:,}",
+        made.strategy.name, str(len({cut.session.id for cut in made.cuts})), str(len(made.cuts)), str(probes), str(3 * probes + placebos), f"{tokens:,}", f"{longest:,}",
         "0", "0.00", made.run_id,
     ]  # fmt: skip
 

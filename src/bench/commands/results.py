@@ -54,10 +54,11 @@ def print_runs(runs: Sequence[Run]) -> None:
 
 
 def exceeded(run: Run) -> bool:
-    """Whether more cells failed than the run's `fail_on_error` allows."""
-    summary, allowed = run.summary, run.header["config"]["fail_on_error"]
-    failed = sum(summary["errors"].values())
-    return failed > (allowed if allowed >= 1 or allowed == 0 else allowed * max(1, summary["cuts"]))
+    """Whether more cells (cuts) failed, in their compaction or in an answer, than the run's `fail_on_error` allows."""
+    allowed = run.header["config"]["fail_on_error"]
+    failed = {cut for cut, line in run.compactions.items() if line["outcome"] == "failed"}
+    failed |= {record["cut"] for record in run.records if record["status"] == "error"}
+    return len(failed) > (allowed if allowed >= 1 else allowed * len(run.compactions))
 
 
 def _print_notes(run: Run) -> None:

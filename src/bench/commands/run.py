@@ -44,7 +44,6 @@ exit codes: 0 done, 1 done with more failed cells than fail_on_error, 2 usage or
 """
 
 _FREE_TEXT = ("sessions.path", "results_dir", "strategy.target")
-_PLAIN = re.compile(r"[\w./:@%+*?-]*\Z")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -119,10 +118,12 @@ def _arranged(arguments: Sequence[str]) -> list[str]:
 
 
 def _quoted(override: str) -> str:
+    """Free text as Hydra's quoted string, in which a backslash means itself unless it stands before a quote or the end."""
     key, sign, value = override.partition("=")
-    if key not in _FREE_TEXT or not sign or _PLAIN.match(value) or value[:1] in "'\"":
+    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+    if key.lstrip("+") not in _FREE_TEXT or not sign or value == "null" or quoted:
         return override
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    escaped = re.sub(r"(\\*)('|\Z)", lambda end: end[1] * 2 + end[2].replace("'", "\\'"), value)
     return f"{key}='{escaped}'"
 
 

@@ -7,24 +7,41 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 PIPED_WIDTH = 230
+_CONTROLS = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise  # noqa: PLE0704 - rich calls this where it caught BrokenPipeError; `bench.__main__` knows what to do with it
 
 
 def console(*, errors: bool = False) -> Console:
     stream = sys.stderr if errors else sys.stdout
-    return Console(stderr=errors, highlight=False, soft_wrap=not stream.isatty(), width=None if stream.isatty() else PIPED_WIDTH)
+    return _Console(
+        stderr=errors,
+        highlight=False,
+        emoji=False,
+        soft_wrap=not stream.isatty(),
+        width=None if stream.isatty() else PIPED_WIDTH,
+    )
+
+
+def plain(text: str) -> str:
+    """Text of others for the terminal: its control characters could colour, move or rename what the user sees."""
+    return text.translate(_CONTROLS)
 
 
 def print_table(headings: Sequence[str], body: Sequence[Sequence[str]], heading: str = "") -> None:
-    table = Table(title=escape(heading) or None, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(title=Text(heading) if heading else None, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for number, text in enumerate(headings):
         table.add_column(text, overflow="fold", min_width=8 if number else None)
     for row in body:
-        table.add_row(*map(escape, row))
+        table.add_row(*(Text(plain(text)) for text in row))
     console().print(table)
 
 
@@ -38,7 +55,7 @@ class Reporter:
 
     def stage(self, text: str) -> None:
         if self._bar:
-            self._bar.update(self._task, description=escape(text)[:60])
+            self._bar.update(self._task, description=plain(text)[:60])
 
     def cells(self, done: int, total: int, errors: int) -> None:
         if self._bar:
@@ -55,7 +72,7 @@ def reporter() -> Iterator[Reporter]:
         yield Reporter(None)
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

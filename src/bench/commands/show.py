@@ -23,6 +23,8 @@ def main(arguments: Sequence[str]) -> int:
         if not options.strategy:
             raise BenchError(f"{options.place} is no run folder; for recorded sessions add --strategy NAME")
         folder = _run(options.place, options.strategy)
+    elif options.strategy:
+        _check(folder, options.strategy)
     _show(folder, options.session, options.cut)
     return 0
 
@@ -46,18 +48,28 @@ def _run(path: str, strategy: str) -> Path:
         "executor": "local",
         "strategy": strategy,
     }
-    values = {group: yaml.safe_load((config_dir() / group / f"{name}.yaml").read_text()) for group, name in groups.items()}
+    values = {}
+    for group, name in groups.items():
+        file = config_dir() / group / f"{name}.yaml"
+        values[group] = yaml.safe_load(file.read_text(encoding="utf-8")) if file.is_file() else {"name": name}
     values["sessions"]["path"] = path
     with reporter() as report:
         made = plan.make(validate(values), report.stage)
         return runner.run(made, report.cells)
 
 
+def _check(folder: Path, strategy: str) -> None:
+    from bench.experiment.store import Run
+
+    ran = Run(folder).header["strategy"]["name"]
+    if ran != strategy:
+        raise BenchError(f"{folder} is a run of {ran}, not of {strategy}")
+
+
 def _show(folder: Path, session: str | None, number: int | None) -> None:
-    from bench.commands.screen import console, print_table
+    from bench.commands.screen import console, plain, print_table
     from bench.content import message_text
     from bench.experiment.store import Run
-    from bench.probes import bank as banks
 
     run = Run(folder)
     lines = [line for line in run.compactions.values() if session in (None, line["session"])]
@@ -88,16 +100,20 @@ def _show(folder: Path, session: str | None, number: int | None) -> None:
         now = after.pop(message.id, None)
         mark = "gone     " if now is None else "kept     " if now == message else "rewritten"
         calls = " ".join(call.name for call in message.calls)
-        text = " ".join(message_text(message).split())[:LINE]
+        text = plain(" ".join(message_text(message).split())[:LINE])
         style = {"gone     ": "red", "rewritten": "yellow"}.get(mark, "")
-        out.print(f"{mark} {message.id:>5} {message.role:9} {calls + ': ' if calls else ''}{text}", markup=False, style=style)
+        out.print(
+            f"{mark} {message.id:>5} {message.role:9} {plain(calls) + ': ' if calls else ''}{text}", markup=False, style=style
+        )
     for message in after.values():
         out.print(
-            f"new       {message.id:>5} {message.role:9} {' '.join(message.text.split())[:LINE]}", markup=False, style="green"
+            f"new       {message.id:>5} {message.role:9} {plain(' '.join(message.text.split())[:LINE])}",
+            markup=False,
+            style="green",
         )
     violations = sorted({v for vs in line["violations"].values() for v in vs})
     out.print(f"\nstructure: {', '.join(violations) or 'valid for every provider'}", markup=False)
-    probes = {p.id: p for p in banks.read((folder / "probes.jsonl.gz").read_bytes()).probes.get(line["cut"], ())}
+    probes = {p.id: p for p in run.bank().probes.get(line["cut"], ())}
     records = {r["probe"]: r for r in run.records if r["cut"] == line["cut"] and r["arm"] == "strategy"}
     dead = [(probes[p], r) for p, r in records.items() if r["survives"] is False or r["score"] == 0]
     rows = [

@@ -14,7 +14,7 @@ from bench.config import RunConfig
 from bench.probes.bank import Bank, build
 from bench.registry import FORMATS, PROBES
 from bench.replay import Cuts
-from bench.sessions import load
+from bench.sessions import Loaded, load
 from bench.strategies import make as make_strategy
 from bench.tokens import TokenCounter, counter
 from bench.types import Agent, BenchError, Cut, Session, Strategy
@@ -46,7 +46,8 @@ class Plan:
         return len({cut.session.cluster for cut in self.cuts})
 
 
-_BANKS: dict[str, tuple[list[Session], list[Cut], Bank, list[str]]] = {}  # the jobs of one multirun share their probes
+Prepared = tuple[list[Session], list[Cut], Bank, list[str]]
+_BANKS: dict[object, Prepared] = {}  # the jobs of one multirun share their probes
 
 
 def make(config: RunConfig, progress: Callable[[str], None] = lambda text: None) -> Plan:
@@ -56,11 +57,7 @@ def make(config: RunConfig, progress: Callable[[str], None] = lambda text: None)
     agent = make_agent(config.agent.name, config.agent.parameters)
     for name in config.probes.categories:
         PROBES.get(name)
-    key = config.model_dump_json(include={"sessions", "replay", "probes", "seed", "tokenizer"})
-    if key not in _BANKS:
-        _BANKS.clear()
-        _BANKS[key] = _prepare(config, tokens, progress)
-    sessions, cuts, bank, notes = _BANKS[key]
+    sessions, cuts, bank, notes = _prepared(config, tokens, progress)
     identity = {
         "schema": SCHEMA,
         "config": config.identity(),
@@ -79,12 +76,24 @@ def _versions(strategy: Strategy, agent: Agent) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _prepare(
-    config: RunConfig, tokens: TokenCounter, progress: Callable[[str], None]
-) -> tuple[list[Session], list[Cut], Bank, list[str]]:
+def _prepared(config: RunConfig, tokens: TokenCounter, progress: Callable[[str], None]) -> Prepared:
+    """Sessions are read for every plan, for their files may have changed since; the rest is made once for the same sessions."""
     progress("reading sessions")
     place = config.sessions
     loaded = load(place.path, format=place.format, split=place.split)
+    key = (
+        config.model_dump_json(include={"sessions", "replay", "probes", "seed", "tokenizer"}),
+        tuple((session.id, session.source) for session in loaded.sessions),
+        tuple(loaded.left_out),
+    )
+    if key not in _BANKS:
+        _BANKS.clear()
+        _BANKS[key] = _prepare(config, loaded, tokens, progress)
+    return _BANKS[key]
+
+
+def _prepare(config: RunConfig, loaded: Loaded, tokens: TokenCounter, progress: Callable[[str], None]) -> Prepared:
+    place = config.sessions
     sessions, notes = loaded.sessions[: place.limit], [f"left out: {sentence}" for sentence in loaded.left_out]
     replay = Cuts(config.replay.number, config.replay.first, config.replay.last, config.replay.tail)
     cuts: list[Cut] = []

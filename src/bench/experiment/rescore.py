@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import orjson
+
+from bench import grading
+from bench.experiment.plan import MEASURES_VERSION
 from bench.experiment.store import Run, Store
 from bench.experiment.summary import summarise
 from bench.grading import RuleGrader
 from bench.measures.structure import violations
 from bench.measures.survival import Remains
-from bench.probes import bank as banks
 from bench.types import Answer
 
 
 def rescore(folder: Path) -> list[str]:
-    """Write the run's records, compactions and summary anew with today's measures; returns the metrics that changed."""
+    """Write the run's records, compactions and summary anew with today's measures; returns what changed in the summary.
+
+    A metric is named by itself, anything else by its key.
+    """
     run = Run(folder)
     old = run.summary
+    today = {"grader": grading.VERSION, "measures": MEASURES_VERSION}
+    header = run.header | {"versions": run.header["versions"] | today}
     contexts = run.contexts()
-    bank = banks.read((folder / "probes.jsonl.gz").read_bytes())
+    bank = run.bank()
     probes = {probe.id: probe for table in (bank.probes, bank.placebos) for cut in table.values() for probe in cut}
     remains: dict[str, Remains] = {}
     compactions = []
@@ -33,11 +41,14 @@ def rescore(folder: Path) -> list[str]:
         score = RuleGrader().grade(probe, Answer(tuple(record["answer"]), record["status"]))
         survives = remains[record["cut"]].survives(probe) if record["arm"] in ("strategy", "placebo") else None
         records.append(record | {"survives": survives, "score": score.value, "outcome": score.outcome, "detail": score.detail})
-    new = summarise(run.header, {line["cut"]: line for line in compactions}, records, bank, old["seconds"])
+    new = summarise(header, {line["cut"]: line for line in compactions}, records, bank, old["seconds"])
     store = Store(folder, "only-missing")
     try:
         store.replace(compactions, records)
+        store.header(header)
         store.summary(new)
     finally:
         store.close()
-    return [name for name, value in new["metrics"].items() if value != old["metrics"].get(name)]
+    new = orjson.loads(orjson.dumps(new))
+    metrics = [name for name, value in new["metrics"].items() if value != old.get("metrics", {}).get(name)]
+    return metrics + [name for name, value in new.items() if name != "metrics" and value != old.get(name)]

@@ -47,7 +47,7 @@ def run(plan: Plan, progress: Progress = lambda done, total, errors: None) -> Pa
         store.header(header(plan, "started"))
         store.probes(plan.bank.frozen)
         todo = [cut for cut in plan.cuts if cut.id not in store.finished]
-        errors, seconds = 0, 0.0
+        errors, seconds = 0, 0.0 if todo else store.seconds
         progress(len(store.finished), len(plan.cuts), errors)
         for number, cell in enumerate(_cells(plan, todo), 1):
             store.cell(cell.compaction, cell.records, cell.contexts)
@@ -140,6 +140,7 @@ def execute(plan: Plan, cut: Cut) -> Cell:
     before, objects_before = context_objects(cut.context)
     after, objects_after = context_objects(compaction.messages)
     line = _compaction_line(plan, cut, compaction) | {"context_before": before, "context_after": after}
+    line |= {"records": len(records)}
     return Cell(line, records, [*objects_before, *objects_after], time.perf_counter() - began)
 
 
@@ -154,12 +155,22 @@ def compact(plan: Plan, cut: Cut) -> Compaction:
     )
     began = time.perf_counter()
     try:
-        made = plan.strategy.compact(cut.context, request)
-    except Exception:
+        made = _whole(plan.strategy.compact(cut.context, request), cut)
+    except (Exception, SystemExit):  # somebody's compactor may be a script that calls sys.exit
         made = Compaction(cut.context, "failed", error=traceback.format_exc(limit=8))
     if made.outcome == "applied" and made.messages == cut.context:
         made = replace(made, outcome="noop", note=made.note or "the strategy returned the context unchanged")
     return replace(made, seconds=time.perf_counter() - began)
+
+
+def _whole(made: Any, cut: Cut) -> Compaction:
+    """What a strategy returned, when it is a compaction of messages; anything else is the outcome `invalid`."""
+    if not isinstance(made, Compaction):
+        return Compaction(cut.context, "invalid", f"the strategy returned {type(made).__name__}, no Compaction")
+    messages = tuple(made.messages)
+    if not all(isinstance(message, Message) for message in messages):
+        return Compaction(cut.context, "invalid", "the strategy returned something that is no Message")
+    return replace(made, messages=messages)
 
 
 def _compaction_line(plan: Plan, cut: Cut, compaction: Compaction) -> dict[str, Any]:
@@ -182,15 +193,17 @@ _ANSWERS_KEPT = 200_000
 
 def _record(plan: Plan, cut: Cut, arm: ArmName, context: Sequence[Message], probe: Probe, remains: Remains) -> dict[str, Any]:
     error = ""
-    key = (plan.config.agent.model_dump_json(), plan.bank.sha256, arm, probe.id)
+    key = (plan.config.agent.model_dump_json(), cut.session.source, cut.id, cut.at, len(context), arm, probe)
     shared = arm in ("full", "floor")
     answer = _answers.get(key) if shared else None
     if answer is None:
         try:
             answer = plan.agent.answer(context, probe.ask())
+            if not isinstance(answer, Answer) or not all(isinstance(value, str) for value in answer.values):
+                raise TypeError(f"the agent returned {answer!r:.200}, no Answer with texts")
         except Exception:
             answer, error = Answer(status="error"), traceback.format_exc(limit=8)
-        if shared and len(_answers) < _ANSWERS_KEPT:
+        if shared and not error and len(_answers) < _ANSWERS_KEPT:
             _answers[key] = answer
     score = RuleGrader().grade(probe, answer)
     survives = remains.survives(probe) if arm in ("strategy", "placebo") else None

@@ -15,12 +15,15 @@ import os
 import shutil
 import time
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import orjson
 
+from bench.probes.bank import Bank
+from bench.probes.bank import read as read_bank
 from bench.sessions.canonical import message_from_record, message_record
 from bench.types import BenchError, Message
 
@@ -51,20 +54,17 @@ class Store:
         self._synced = time.monotonic()
 
     def _settled_lines(self) -> set[str]:
-        """Leave only whole lines of finished cuts, those whose contexts are stored too; returns the ids of these cuts."""
-        finished: set[str] = set()
-        for name in ("compactions.jsonl", "records.jsonl"):
-            path = self.folder / name
-            if not path.exists():
-                continue
-            kept = []
-            for raw, line in _lines(path):
-                if name == "compactions.jsonl" and {line["context_before"], line["context_after"]} <= self._stored:
-                    finished.add(line["cut"])
-                if line["cut"] in finished:
-                    kept.append(raw + b"\n")
-            if b"".join(kept) != path.read_bytes():
-                _replace(path, b"".join(kept))
+        """Leave only whole lines of finished cuts, those with all their records and contexts; returns the ids of these cuts."""
+        records = Counter(line["cut"] for line in read_lines(self.folder / "records.jsonl"))
+        finished = {
+            line["cut"]
+            for line in read_lines(self.folder / "compactions.jsonl")
+            if line["records"] == records[line["cut"]] and {line["context_before"], line["context_after"]} <= self._stored
+        }
+        for path in (self.folder / "compactions.jsonl", self.folder / "records.jsonl"):
+            kept = b"".join(raw + b"\n" for raw, line in _lines(path) if line["cut"] in finished)
+            if path.exists() and kept != path.read_bytes():
+                _replace(path, kept)
         return finished
 
     def header(self, values: Mapping[str, Any]) -> None:
@@ -72,6 +72,14 @@ class Store:
 
     def summary(self, values: Mapping[str, Any]) -> None:
         _replace(self.folder / "summary.json", _json(values))
+
+    @property
+    def seconds(self) -> float:
+        """What the stored summary says the run took; 0 without one."""
+        try:
+            return float(orjson.loads((self.folder / "summary.json").read_bytes())["seconds"])
+        except (OSError, ValueError, KeyError):
+            return 0.0
 
     def probes(self, data: bytes) -> None:
         _replace(self.folder / "probes.jsonl.gz", gzip.compress(data, 6, mtime=0))
@@ -141,6 +149,13 @@ class Run:
                 f"{self.folder} has no summary yet (status {self.header.get('status')}): run it again to finish it"
             ) from error
 
+    def bank(self) -> Bank:
+        path = self.folder / "probes.jsonl.gz"
+        try:
+            return read_bank(path.read_bytes())
+        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+            raise BenchError(f"cannot read the probes in {path}: {error}") from error
+
     def contexts(self) -> dict[str, tuple[Message, ...]]:
         """Every stored context by its hash."""
         objects, _ = _objects(self.folder / "contexts.jsonl.gz")
@@ -166,12 +181,11 @@ def context_objects(context: Sequence[Message]) -> tuple[str, list[dict[str, Any
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The whole lines of a JSON-lines file; a line cut by a kill is passed over."""
-    if path.exists():
-        yield from (line for _, line in _lines(path))
+    return (line for _, line in _lines(path))
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    for raw in path.read_bytes().split(b"\n"):
+    for raw in path.read_bytes().split(b"\n") if path.exists() else ():
         try:
             line = orjson.loads(raw)
         except orjson.JSONDecodeError:
@@ -216,7 +230,7 @@ def _locked(path: Path) -> IO[str]:
         except OSError:
             lock.close()
             raise BenchError(f"another process is writing to {path.parent}") from None
-        if path.exists() and path.samefile(f"/dev/fd/{lock.fileno()}"):
+        if path.exists() and os.path.samestat(os.fstat(lock.fileno()), path.stat()):
             return lock
         lock.close()
 
