@@ -36,19 +36,13 @@ def options(group: str) -> list[str]:
     return [name for g, name in OPTIONS if g == group]
 
 
-@pytest.mark.parametrize(("group", "name"), OPTIONS, ids="/".join)
+@pytest.mark.parametrize(("group", "name"), OPTIONS, ids=str)
 def test_every_option_composes_and_validates(composed, group, name):
     values = composed(f"{group}={name}")
-    if group != "experiment":
-        values.pop("experiment", None)
     values.pop("experiment", None)
     config = validate(values)
     if group in ("strategy", "agent"):
         assert getattr(config, group).name == name
-
-
-def test_an_experiment_sets_what_it_says(composed):
-    assert validate(composed("experiment=calibration_oracle")).agent.name == "oracle"
 
 
 @pytest.mark.parametrize("name", options("strategy"))
@@ -102,7 +96,7 @@ def test_every_key_of_a_run_stands_in_the_files_with_the_value_it_has_without_th
 def test_every_group_is_in_the_defaults_and_every_default_is_there():
     defaults = yaml.safe_load((config_dir() / "run.yaml").read_text(encoding="utf-8"))["defaults"]
     named = {group: name for item in defaults if isinstance(item, dict) for group, name in item.items() if "/" not in group}
-    assert sorted(named) == GROUPS
+    assert {group for group in named if named[group]} <= set(GROUPS) <= set(named)
     assert all(name is None or (group, name) in OPTIONS for group, name in named.items())
 
 

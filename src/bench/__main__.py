@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ HELP += "\npython -m bench COMMAND --help says more of each; exit codes: 0 done,
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the arguments say, and return the exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without Unicode: better an escape than a traceback
     try:
         code = _command(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
@@ -54,5 +57,4 @@ def _command(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without Unicode: better an escape than a traceback
     sys.exit(main())

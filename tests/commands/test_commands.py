@@ -12,8 +12,9 @@ import pytest
 from running import SMALL, lines, run, summary, write_sessions
 
 from bench.__main__ import COMMANDS, main
-from bench.commands.run import _arranged
+from bench.commands.run import _arranged, with_hydra
 from bench.registry import AGENTS, FORMATS, PROBES, STRATEGIES
+from bench.sessions import load
 from making import assistant, call, result, session, user, value, work, write_openai
 
 SOURCES = Path(__file__).resolve().parents[2] / "src"
@@ -168,13 +169,20 @@ def test_estimate_counts_what_the_run_then_does(bench, sessions, tmp_path):
         "[x]", "{a}", "a#b", "a:b", "2026", "1e5", "true", "'quoted", "$HOME", "50%",
     ],
 )  # fmt: skip
-def test_any_path_of_sessions(bench, tmp_path, name):
-    folder = tmp_path / name
-    folder.mkdir()
-    write_openai(work(9), folder / "work.json")
-    code, out, error = bench("estimate", f"sessions.path={name}", "replay.number=1", "probes.categories=[facts]")
-    assert (code, error) == (0, "")
-    assert out.splitlines()[1].split()[:3] == ["none", "1", "1"]
+def test_any_path_of_sessions(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["bench"])
+    Path(name).mkdir()
+    write_openai(work(9), Path(name) / "work.json")
+    paths = []
+    assert (
+        with_hydra(
+            "run", [f"sessions.path={name}"], lambda values: values["sessions"]["path"], lambda found: paths.extend(found) or 0
+        )
+        == 0
+    )
+    assert paths == [name]
+    assert [s.id for s in load(paths[0]).sessions] == ["work"]
 
 
 @pytest.mark.parametrize(
@@ -184,7 +192,7 @@ def test_a_path_of_sessions_in_the_home_folder_or_in_quotes(bench, tmp_path, mon
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "my sessions").mkdir()
     write_openai(work(9), tmp_path / "my sessions" / "work.json")
-    code, out, _ = bench("estimate", f"sessions.path={path}", "replay.number=1", "probes.categories=[facts]")
+    code, out, _ = bench("estimate", f"sessions.path={path}", "replay.number=1", "probes.categories=[user_messages]")
     assert (code, out.splitlines()[1].split()[:3]) == (0, ["none", "1", "1"])
 
 
@@ -213,6 +221,18 @@ def test_configuration_of_ones_own(bench, sessions, tmp_path):
     (tmp_path / "mine" / "strategy" / "gentle.yaml").write_text("name: prune\nkeep_bytes: 10\nkeep_recent: 1\n")
     code, out, _ = bench("run", "strategy=gentle", f"sessions.path={sessions}", *SMALL, "--config-dir", "mine")
     assert (code, summary(folders(out)[0])["strategy"]["keep_bytes"]) == (0, 10)
+
+
+def test_an_experiment_of_ones_own(bench, sessions, tmp_path):
+    (tmp_path / "mine" / "experiment").mkdir(parents=True)
+    overlay = "# @package _global_\ndefaults:\n  - override /agent: oracle\n  - override /strategy: reset\nseed: 7\n"
+    (tmp_path / "mine" / "experiment" / "calibration.yaml").write_text(overlay)
+    arguments = [f"sessions.path={sessions}", *SMALL, "--config-dir", "mine"]
+    code, out, _ = bench("run", "experiment=calibration", *arguments)
+    made = summary(folders(out)[0])
+    assert (code, made["agent"], made["strategy"]["name"]) == (0, "oracle", "reset")
+    header = json.loads((folders(out)[0] / "header.json").read_text(encoding="utf-8"))
+    assert header["config"]["seed"] == 7
 
 
 # --- show
@@ -295,13 +315,11 @@ def test_text_of_sessions_is_printed_as_it_stands(bench, tmp_path):
 
 
 def test_a_question_with_markup_in_the_table_of_dead_probes(bench, tmp_path):
-    made = work(12, id="odd")
-    file = write_openai(made, tmp_path / "odd.json")
-    file.write_text(file.read_text().replace("build id: ", "[/b] :bug: id: ").replace("Now the", "[red]Now[/red] :bug: the"))
+    file = write_openai(work(12, id="odd"), tmp_path / "odd.json")
+    file.write_text(file.read_text().replace("make -C ", "make [b]:bug:[/x] -C "))
     code, out, _ = bench("show", "odd.json", "--strategy", "reset")
     assert code == 0
-    table = out.split("probes died\n")[1]
-    assert "[red]Now[/red] :bug: the" in table or "[/b] :bug:" in table
+    assert "In the output of `make [b]:bug:[/x] -C " in out.split("probes died\n")[1]
 
 
 # --- as processes

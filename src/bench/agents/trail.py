@@ -39,7 +39,9 @@ class Trail:
         path = next((str(value) for key, value in arguments.items() if "path" in key or "file" in key), None)
         if path is None and isinstance(command, str):
             self._follow_shell(command)
-        elif path is not None and re.search(r"edit|replace|patch|insert", name) and arguments.get("command") != "view":
+        elif path is not None and command in ("view", "create"):  # one tool for all, told what to do
+            self._note(path, "read" if command == "view" else "created")
+        elif path is not None and re.search(r"edit|replace|patch|insert", name):
             self._note(path, "modified")
         elif path is not None and re.search(r"write|create", name):
             existed = re.search(r"overw|updated|edited", result[:200], re.IGNORECASE)

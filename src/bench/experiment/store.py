@@ -59,7 +59,8 @@ class Store:
         finished = {
             line["cut"]
             for line in read_lines(self.folder / "compactions.jsonl")
-            if line["records"] == records[line["cut"]] and {line["context_before"], line["context_after"]} <= self._stored
+            if line.get("records", records[line["cut"]]) == records[line["cut"]]
+            and {line["context_before"], line["context_after"]} <= self._stored
         }
         for path in (self.folder / "compactions.jsonl", self.folder / "records.jsonl"):
             kept = b"".join(raw + b"\n" for raw, line in _lines(path) if line["cut"] in finished)

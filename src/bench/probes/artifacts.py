@@ -31,7 +31,8 @@ class Artifacts:
         for path, state in states(events).items():
             members[state].append(path)
         for state, question in _QUESTIONS.items():
-            gold, optional, evidence = [], [], []
+            gold, evidence = [], []
+            optional = members["unclear"] + members["moved"]  # nobody can say from the calls alone
             for path in members[state]:
                 touching = [event for event in events if path in (event.path, event.new_path)]
                 if all(view.in_span(e.index) for e in touching) and not view.kept.gives_away(path, "path"):

@@ -31,7 +31,7 @@ class WorkDone:
                 last[path] = event.index
         for number, (path, operations) in enumerate(sorted(done.items())):
             touching = [e.index for e in events if path in (e.path, e.new_path)]
-            if not all(map(view.in_span, touching)):
+            if "unclear" in operations or not all(map(view.in_span, touching)):
                 continue
             if number % 2:
                 operation = next(e.operation for e in reversed(events) if path in (e.path, e.new_path))
