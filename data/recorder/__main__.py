@@ -22,10 +22,10 @@ def families() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(scenarios.__path__))
 
 
-def record(family: str, seed: int = 1) -> tuple[Session, Truth]:
-    """Play one scenario and return its session with what its author declares of it."""
+def record(family: str, seed: int = 1, truth: Truth | None = None) -> tuple[Session, Truth]:
+    """Play one scenario and return its session with what its author declares of it (kept in `truth`, when given)."""
     module = importlib.import_module(f"recorder.scenarios.{family}")
-    recording = Recording(family, module.PROJECT, seed)
+    recording = Recording(family, module.PROJECT, seed, truth=truth or Truth())
     try:
         module.play(recording)
     finally:

@@ -180,14 +180,16 @@ class Haystack:
 def found(needle: str, text: str) -> bool:
     """Whether `needle` stands in `text` at word boundaries: not inside a longer word, number or decimal.
 
-    A number may be followed by its unit. (`str.find` and a look at the neighbours: a pattern that begins with a
+    A number may be followed by its unit, and a comma beside it separates (a row of a CSV file, a list). (`str.find` and a look at the neighbours: a pattern that begins with a
     look-behind is a hundred times slower.)
     """
     at = text.find(needle) if needle else -1
     numeric = _numeric(needle)
     while at >= 0:
         end = at + len(needle)
-        if _free(text[max(0, at - 2) : at][::-1], needle[0], unit=False) and _free(text[end : end + 2], needle[-1], unit=numeric):
+        if _free(text[max(0, at - 2) : at][::-1], needle[0], numeric, before=True) and _free(
+            text[end : end + 2], needle[-1], numeric
+        ):
             return True
         at = text.find(needle, at + 1)
     return False
@@ -197,13 +199,13 @@ def _numeric(needle: str) -> bool:
     return needle.replace(".", "").replace(",", "").isdigit()
 
 
-def _free(beside: str, edge: str, *, unit: bool) -> bool:
+def _free(beside: str, edge: str, numeric: bool, *, before: bool = False) -> bool:
     """Whether a value whose outer character is `edge` ends where `beside` (nearest character first) goes on."""
     if not beside or not (edge.isalnum() or edge == "_"):
         return True
     if beside[0].isalnum() or beside[0] == "_":
-        return unit and not beside[0].isdigit()
-    return not (edge.isdigit() and beside[0] in ".," and beside[1:].isdigit())
+        return numeric and not before and not beside[0].isdigit()
+    return not (numeric and beside[0] == "." and beside[1:].isdigit())
 
 
 def folded(text: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from bench.atoms import extract, normal
+from bench.atoms import words as words_of
 from bench.probes.soundness import Background
 from bench.probes.view import Candidate, CutView
 from bench.types import Probe
@@ -27,7 +28,7 @@ class NameAWord:
     exempt = frozenset({"P3", "P6", "P7", "P8"})
 
     def propose(self, view: CutView) -> Iterator[Candidate]:
-        kept = set(_words(view.kept.text)) | set(_words(view.marker))
+        kept = set(words_of(view.kept.text)) | set(words_of(view.marker))
         words = sorted(set(_words(view.span.text)) - kept - common_words())
         paths = {
             normal(a.text, "path", view.of.session.cwd)
