@@ -11,7 +11,7 @@ from bench.types import BenchError
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Named(BaseModel):
@@ -50,6 +50,12 @@ class ReplayConfig(_Frozen):
 class ProbesConfig(_Frozen):
     categories: tuple[str, ...] = Field(min_length=1)
 
+    @model_validator(mode="after")
+    def _once(self) -> ProbesConfig:
+        if len(set(self.categories)) != len(self.categories):
+            raise ValueError("a category stands twice in probes.categories")
+        return self
+
 
 class ExecutorConfig(_Frozen):
     name: Literal["local"] = "local"
@@ -63,9 +69,9 @@ class RunConfig(_Frozen):
     probes: ProbesConfig
     agent: Named
     executor: ExecutorConfig
-    seed: int = 0
+    seed: int = Field(default=0, ge=0, lt=2**63)
     tokenizer: str = "o200k_base"
-    results_dir: str = "results/runs"
+    results_dir: str = Field(default="results/runs", min_length=1)
     overwrite: Literal["only-missing", "always", "never"] = "only-missing"
     fail_on_error: float = Field(default=0, ge=0)
 

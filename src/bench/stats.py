@@ -20,7 +20,8 @@ RESAMPLES = 10_000
 def mean(values: Sequence[float], clusters: Sequence[str], groups: Sequence[Hashable] | None = None) -> Estimate:
     """Mean with cluster-robust SE and 95 % interval (t with G - 1 degrees of freedom).
 
-    With `groups` it is the macro mean: the mean over groups of each group's mean. Without values it is empty.
+    With `groups` it is the macro mean: the mean over groups of each group's mean; a group of fewer than 8 clusters then
+    leaves the whole without an interval, since nobody knows how far that group's mean is off. Without values it is empty.
     """
     n = len(values)
     if not n:
@@ -40,7 +41,8 @@ def mean(values: Sequence[float], clusters: Sequence[str], groups: Sequence[Hash
     if count < 2:
         return Estimate(value, None, None, n, count)
     se = float(np.sqrt(count / (count - 1) * sum(total**2 for total in sums.values())))
-    ci = _interval(value, se, count) if count >= MIN_CLUSTERS else None
+    spread = [len({c for c, m in zip(clusters, member) if m == number}) for number in range(len(names))]
+    ci = _interval(value, se, count) if min(spread) >= MIN_CLUSTERS else None
     return Estimate(value, se, ci, n, count)
 
 

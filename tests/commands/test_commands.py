@@ -129,9 +129,9 @@ def test_a_multirun_of_few_clusters_prints_each_session(bench, sessions):
     code, out, _ = bench("run", "-m", "strategy=none,reset", f"sessions.path={sessions}", *SMALL)
     assert code == 0
     assert "What each strategy keeps" not in out
-    for name, survival in (("none", "1.00"), ("reset", "0.00")):
-        part = out.split(f"{name}: too few clusters for an average, so each session\n")[1].split("\n\n")[0]
-        assert [row.split()[:4] for row in part.splitlines()[1:3]] == [[s, "2", row.split()[2], survival] for s, row in zip(("one", "two"), part.splitlines()[1:3])]  # fmt: skip
+    part = out.split("Too few clusters for an average, so each session\n")[1].split("\n\n")[0]
+    found = [[row.split()[n] for n in (0, 1, 2, 4)] for row in part.splitlines()[1:]]
+    assert found == [[s, name, "2", v] for s in ("one", "two") for name, v in (("none", "1.00"), ("reset", "0.00"))]
 
 
 def test_a_job_that_cannot_start_lets_the_others_finish(bench, sessions):

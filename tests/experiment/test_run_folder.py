@@ -133,7 +133,7 @@ def test_a_killed_run_goes_on_and_ends_as_if_it_had_not_been_killed(sessions, tm
     assert not (folder / "summary.json").exists()
 
     stop.unlink()
-    custom = {"name": "custom", "target": f"{compactors}:killed", "version": "1"}
+    custom = {"name": "custom", "target": f"{compactors}:killed"}
     again(sessions, folder, strategy=custom)
     assert Run(folder).header["status"] == "success"
     assert files(folder) == files(run(sessions, tmp_path / "b", custom))

@@ -211,19 +211,20 @@ def test_few_clusters_have_no_interval_and_are_shown_one_by_one():
     assert (table.small(few), table.small(enough)) == (True, False)
     assert {metric["ci"] for metric in few["metrics"].values()} == {None}
     assert few["metrics"]["recall"]["se"] > 0
-    headings, body = table.session_rows(few)
-    assert headings[:5] == ["session", "cuts", "probes", "survival", "recall"]
-    assert [row[:5] for row in body] == [[f"s{n}", "1", "2", *(["1.00"] * 2 if n < 4 else ["0.50"] * 2)] for n in range(7)]
-    assert few["by_session"]["s5"] == {
-        "survival": 0.5, "recall": 0.5, "ceiling": 1, "floor": 0, "token_reduction": 0.75, "cuts": 1, "probes": 2,
-    }  # fmt: skip
+    headings, body = table.session_rows([few])
+    assert headings[:6] == ["session", "strategy", "cuts", "probes", "survival", "recall"]
+    assert [row[:6] for row in body] == [
+        [f"s{n}", "made", "1", "2", *(["1.00"] * 2 if n < 4 else ["0.50"] * 2)] for n in range(7)
+    ]
+    values = {"survival": 0.5, "recall": 0.5, "ceiling": 1, "floor": 0, "token_reduction": 0.75, "cuts": 1, "probes": 2}
+    assert {name: few["by_session"]["s5"][name] for name in values} == values
 
 
 def test_one_session_and_no_record_at_all():
     s = made(1, [])
     assert {s["metrics"][name]["value"] for name in ("survival", "recall", "ceiling", "floor", "retention")} == {None}
     assert (s["valid"], s["by_category"], s["use_gap"], s["controls"]["leak"]) == (True, {}, None, None)
-    assert table.session_rows(s)[1] == [["s0", "1", "0", "–", "–", "–", "–", "0.75"]]
+    assert table.session_rows([s])[1][0][:9] == ["s0", "made", "1", "0", "–", "–", "–", "–", "0.75"]
 
 
 @pytest.mark.parametrize(

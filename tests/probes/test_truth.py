@@ -49,7 +49,9 @@ def test_what_is_claimed_of_a_file_really_happened(family):
                         assert path in modified - created, (cut.id, claim, path)
                     case "edit yes":
                         assert path in modified | created, (cut.id, claim, path)
-                    case "read" | "untouched" | "edit no" | "modify no":
+                    case "read" | "untouched":
+                        assert path not in created | modified | gone, (cut.id, claim, path)
+                    case "edit no" | "modify no":
                         assert path not in modified, (cut.id, claim, path)
                     case "deleted" | "renamed" | "delete yes" | "rename yes":
                         assert path in gone, (cut.id, claim, path)

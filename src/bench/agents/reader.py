@@ -193,7 +193,8 @@ class _Page:
         if not known:
             return Answer(status="abstained")
         scores = self._index.get_scores(known)
-        phrase = _tokens(question.text)
+        quoted = re.search(r"“(.*?)”", question.text)  # what stands beside the value, not where it is looked for
+        phrase = _tokens(quoted[1] if quoted else question.text)
         total = sum(self._weight(token) for token in set(asked))
         # A question that quotes the text beside a value points at a line that must be there; one in free wording does not.
         enough = min_coverage if "“" in question.text else min(min_coverage, FREE_COVERAGE)

@@ -11,7 +11,7 @@ _NAME = r"[\w./@+~-]+"
 _SHELL = re.compile(
     rf"(?:^|&&|;|\|\||\n)\s*(?:git\s+)?(?P<verb>rm|mv|cp|touch|cat)\s+(?P<rest>[^;&|<>\n]+)|(?<=\s)>>?\s*(?P<target>{_NAME})(?=\s|$)|\bsed\s+-i\S*\s+(?:'[^']*'|\"[^\"]*\"|\S+)\s+(?P<edited>{_NAME})"
 )
-_HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?(.*?)\n.*?\n\s*\1(?=\n|$)", re.DOTALL)
+_HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?")
 _VERBS = (
     ("created", "creat"),
     ("modified", "modif"),
@@ -50,7 +50,7 @@ class Trail:
             self._note(path, "read")
 
     def _follow_shell(self, command: str) -> None:
-        command = _HEREDOC.sub(r"\2", command)
+        command = _without_heredocs(command)
         for match in _SHELL.finditer(command):
             files = [f.strip("'\"") for f in (match["rest"] or "").split() if not f.startswith("-")]
             if match["target"]:
@@ -115,3 +115,18 @@ class Trail:
         verb = question.split("`")[0]
         wanted = next(state for state, stem in _VERBS if stem in verb)
         return ["yes" if wanted in operations else "no"]
+
+
+def _without_heredocs(command: str) -> str:
+    """The command without the bodies of its here-documents, line by line."""
+    kept, ends = [], None
+    for line in command.split("\n"):
+        if ends is not None:
+            ends = None if line.strip() == ends else ends
+            continue
+        opened = _HEREDOC.search(line)
+        if opened:
+            ends = opened[1]
+            line = line[: opened.start()] + line[opened.end() :]
+        kept.append(line)
+    return "\n".join(kept)

@@ -57,13 +57,21 @@ def title(summary: Summary) -> str:
     return f"{strategy['name']} (faithful)" if strategy.get("faithful") else strategy["name"]
 
 
-def session_rows(summary: Summary) -> tuple[list[str], list[list[str]]]:
-    """A row for each session, for a corpus too small for an interval."""
-    headings = ["session", "cuts", "probes", "survival", "recall", "ceiling", "floor", "token reduction"]
+def session_rows(summaries: Sequence[Summary]) -> tuple[list[str], list[list[str]]]:
+    """A row for each session and strategy, for a corpus too small for an average over sessions."""
+    values = ("survival", "recall", "ceiling", "floor", "token_reduction")
+    headings = ["session", "strategy", "cuts", "probes", *(name.replace("_", " ") for name in values), "valid o/a/g", "outcomes"]
     body = []
-    for name, row in summary["by_session"].items():
-        values = (row[h.replace(" ", "_")] for h in headings[3:])
-        body.append([name, str(row["cuts"]), str(row["probes"]), *("–" if v is None else f"{v:.2f}" for v in values)])
+    for session in summaries[0]["by_session"]:
+        for summary in summaries:
+            row = summary["by_session"].get(session)
+            if row:
+                shown = ("–" if row[name] is None else f"{row[name]:.2f}" for name in values)
+                valid = (
+                    "/".join(f"{row['valid'][provider]}" for provider in ("openai", "anthropic", "gemini")) + f" of {row['cuts']}"
+                )
+                outcomes = " ".join(f"{count} {name}" for name, count in row["outcomes"].items())
+                body.append([session, title(summary), str(row["cuts"]), str(row["probes"]), *shown, valid, outcomes])
     return headings, body
 
 
@@ -74,9 +82,8 @@ def category_rows(summary: Summary) -> tuple[list[str], list[list[str]]]:
         answers = ", ".join(f"{outcome} {count}" for outcome, count in row["outcomes"].items())
         if row["named"]:
             answers += f"; named {', '.join(row['named'])}"
-        body.append(
-            [name, str(row["recall"]["n"]), *(estimate(row[k]) for k in ("survival", "recall", "ceiling", "floor")), answers]
-        )
+        shown = (_counted(row[k]) if few(row[k]) else estimate(row[k]) for k in ("survival", "recall", "ceiling", "floor"))
+        body.append([name, str(row["recall"]["n"]), *shown, answers])
     return headings, body
 
 
@@ -103,6 +110,16 @@ def mismatch(summaries: Sequence[Summary]) -> str:
     """A sentence when the runs were not asked the same questions, else an empty string."""
     banks = {s["bank_sha256"] for s in summaries}
     return "" if len(banks) < 2 else "These runs were asked different probes: their figures cannot be compared."
+
+
+def few(value: Mapping[str, Any]) -> bool:
+    """Whether a mean rests on too few clusters to be an average over sessions."""
+    return value["clusters"] < MIN_CLUSTERS
+
+
+def _counted(value: Mapping[str, Any]) -> str:
+    """`12 of 30`: what is there, where an average would claim more."""
+    return "–" if value["value"] is None else f"{round(value['value'] * value['n'])} of {value['n']}"
 
 
 def small(summary: Summary) -> bool:

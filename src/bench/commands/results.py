@@ -23,11 +23,7 @@ def print_runs(runs: Sequence[Run]) -> None:
         _print_squares(summaries[0])
     sentence = table.mismatch(summaries)
     if table.small(summaries[0]):
-        for summary in summaries:
-            print_table(
-                *table.session_rows(summary),
-                heading=f"\n{table.title(summary)}: too few clusters for an average, so each session",
-            )
+        print_table(*table.session_rows(summaries), heading="\nToo few clusters for an average, so each session")
     else:
         print_table(
             *table.rows(summaries), heading="\nWhat each strategy keeps" if len(runs) > 1 else f"\n{table.title(summaries[0])}"
@@ -43,7 +39,8 @@ def print_runs(runs: Sequence[Run]) -> None:
         errors = summary["errors"]
         if any(errors.values()):
             out.print(
-                f"{table.title(summary)}: {errors['strategy']} failed compactions, {errors['infrastructure']} failed answers",
+                f"{table.title(summary)}: {errors['strategy']} failed compactions (their context stays whole, which scores as kept), "
+                f"{errors['infrastructure']} failed answers; the first error: {summary['first_error']}",
                 markup=False,
             )
         if summary["per_protocol"]:
@@ -83,4 +80,7 @@ def _print_squares(summary: table.Summary) -> None:
     gap = summary["use_gap"]
     print_table(["free-form probes", "answered right", "not"], body, heading="\nSurvival x recall")
     if gap is not None:
-        console().print(f"use gap {gap:.3f} (ceiling minus recall where the evidence is there)", markup=False)
+        console().print(
+            f"use gap {gap:.3f} (share of these probes that the full context answers and this one does not, where the evidence is there)",
+            markup=False,
+        )

@@ -13,7 +13,7 @@ from bench.experiment.summary import summarise
 from bench.grading import RuleGrader
 from bench.measures.structure import violations
 from bench.measures.survival import Remains
-from bench.types import Answer
+from bench.types import Answer, BenchError
 
 
 def rescore(folder: Path) -> list[str]:
@@ -25,6 +25,10 @@ def rescore(folder: Path) -> list[str]:
     old = run.summary
     today = {"grader": grading.VERSION, "measures": MEASURES_VERSION}
     header = run.header | {"versions": run.header["versions"] | today}
+    if len(run.compactions) != old["cuts"] or any(
+        line.get("records", 0) != sum(record["cut"] == cut for record in run.records) for cut, line in run.compactions.items()
+    ):
+        raise BenchError(f"{folder} is damaged: lines are missing from it; run the same command again to mend it")
     contexts = run.contexts()
     bank = run.bank()
     probes = {probe.id: probe for table in (bank.probes, bank.placebos) for cut in table.values() for probe in cut}

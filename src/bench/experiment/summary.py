@@ -73,11 +73,12 @@ def summarise(
         },
         "by_session": _by_session(compactions, arms),
         "survival_by_recall": table,
-        "use_gap": _gap(controls["ceiling"], _share(*_right_of([r for r in free if r["survives"]]))),
+        "use_gap": _use_gap(arms, free),
         "controls": controls, "valid": not reasons, "invalid_because": reasons,
         "structure": {provider: _mean_of(compactions, lambda line, p=provider: float(not line["violations"][p])) for provider in PROVIDERS},
         "violations": dict(sorted(Counter(v for line in compactions.values() for v in {x for vs in line["violations"].values() for x in vs}).items())),
         "errors": {"infrastructure": sum(r["status"] == "error" for r in records), "strategy": sum(line["outcome"] == "failed" for line in compactions.values())},
+        "first_error": _first_error(compactions, records),
         "seconds": round(seconds, 3),
     }  # fmt: skip
 
@@ -117,7 +118,16 @@ def _by_session(compactions: Mapping[str, Record], arms: Mapping[str, Sequence[R
         }
         reduction = [token_reduction(line["tokens_before"], line["tokens_after"]) for line in lines]
         probes = sum(session[r["cut"]] == name for r in arms["strategy"])
-        out[name] = {**row, "token_reduction": float(np.mean(reduction)), "cuts": len(lines), "probes": probes}
+        outcomes = dict(sorted(Counter(line["outcome"] for line in lines).items()))
+        valid = {provider: sum(not line["violations"][provider] for line in lines) for provider in PROVIDERS}
+        out[name] = {
+            **row,
+            "token_reduction": float(np.mean(reduction)),
+            "cuts": len(lines),
+            "probes": probes,
+            "outcomes": outcomes,
+            "valid": valid,
+        }
     return out
 
 
@@ -198,17 +208,21 @@ def _survival_by_recall(records: Sequence[Record]) -> dict[str, dict[str, int]]:
     return table
 
 
-def _right_of(records: Sequence[Record]) -> tuple[int, int]:
-    scored = [r["score"] for r in records if r["score"] is not None]
-    return int(sum(scored)), len(scored)
+def _first_error(compactions: Mapping[str, Record], records: Sequence[Record]) -> str:
+    errors = (line.get("error") for line in (*compactions.values(), *records))
+    return next((error.strip().splitlines()[-1] for error in errors if error and error.strip()), "")
+
+
+def _use_gap(arms: Mapping[str, Sequence[Record]], free: Sequence[Record]) -> float | None:
+    """Recall with the full context minus recall under the strategy, over the free-form probes whose evidence is there."""
+    full = {(r["cut"], r["probe"]): r["score"] for r in arms["full"]}
+    pairs = [(full.get((r["cut"], r["probe"])), r["score"]) for r in free if r["survives"]]
+    pairs = [(before, after) for before, after in pairs if before is not None and after is not None]
+    return sum(before - after for before, after in pairs) / len(pairs) if pairs else None
 
 
 def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
-
-
-def _gap(a: float | None, b: float | None) -> float | None:
-    return None if a is None or b is None else a - b
 
 
 def as_json(estimate: Estimate) -> dict[str, Any]:

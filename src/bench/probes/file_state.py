@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from bench.atoms import extract, normal
 from bench.content import call_text, message_text
-from bench.probes.files import STATES, states
+from bench.probes.files import STATES, shell_calls, states
 from bench.probes.view import Candidate, CutView
 from bench.types import Probe
 
@@ -63,4 +63,9 @@ def _listed_only(view: CutView) -> dict[str, int]:
         else:
             others.append(message_text(message))
     said = "\n".join(others)
-    return {path: index for path, index in listed.items() if path.rsplit("/", 1)[-1] not in said}
+    shells = [shell for _, _, shell in shell_calls(view.of.session)]
+    return {
+        path: index
+        for path, index in listed.items()
+        if path.rsplit("/", 1)[-1] not in said and not any(shell.touches(path) for shell in shells)
+    }

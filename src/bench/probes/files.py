@@ -20,6 +20,7 @@ _READ = {"read", "read_file", "view", "open_file", "view_file"}
 _SHELL = {"bash", "shell", "execute_bash", "run_shell_command", "execute_command", "run_command", "terminal"}
 _PATH_KEYS = ("file_path", "path", "filename", "target_file", "notebook_path", "absolute_path")
 _OVERWRITTEN = re.compile(r"\b(overwrote|overwritten|updated|has been edited)\b", re.IGNORECASE)
+_CREATED = re.compile(r"\bcreated\b", re.IGNORECASE)
 _GENERATED = re.compile(r"(?:^|/)(?:build|dist|out|target|node_modules|__pycache__|\.\w+_cache)/")
 _FAILED = re.compile(r"\A(?:<tool_use_error>|Error\b|Edit refused|File does not exist)")
 
@@ -40,34 +41,39 @@ def file_events(session: Session) -> list[FileEvent]:
     A file that a command may have changed out of sight gets the operation `unclear` there: nothing is asked about it.
     """
     results = {m.call_id: m for m in session.messages if m.role == "tool"}
+    shells = {call: (index, shell) for call, index, shell in shell_calls(session)}
     events: list[FileEvent] = []
-    shells: list[tuple[int, Shell]] = []
     for index, message in enumerate(session.messages):
         for call in message.calls:
             result = results.get(call.id)
             if result is None or not isinstance(call.arguments, Mapping):
                 continue
-            if call.name.lower() in _SHELL:
-                command = call.arguments.get("command") or call.arguments.get("cmd")
-                shell = parse(command if isinstance(command, str) else "", result.text, _failed(result))
-                shells.append((index, shell))
-                operations = iter(shell.operations)
-            else:
-                operations = _operations(call, result)
+            operations = shells[call.id][1].operations if call.id in shells else _operations(call, result)
             for operation, path, new_path in operations:
                 path, new_path = (normal(p, "path", session.cwd) if p else "" for p in (path, new_path))
                 if path and path not in (".", "..") and not any(c in path for c in "*?$`{}()<>|;&\"'\n"):
                     events.append(FileEvent(index, operation, path, new_path))
-    return _settled(events, session) + _unclear(events, shells)
+    return _settled(events, session) + _unclear(events, shells.values())
+
+
+def shell_calls(session: Session) -> Iterator[tuple[str, int, Shell]]:
+    """(call id, message number, what it did) of every shell command that has a result."""
+    results = {m.call_id: m for m in session.messages if m.role == "tool"}
+    for index, message in enumerate(session.messages):
+        for call in message.calls:
+            if call.name.lower() in _SHELL and call.id in results and isinstance(call.arguments, Mapping):
+                command = call.arguments.get("command") or call.arguments.get("cmd")
+                result = results[call.id]
+                yield call.id, index, parse(command if isinstance(command, str) else "", result.text, _failed(result))
 
 
 def _settled(events: Iterable[FileEvent], session: Session) -> list[FileEvent]:
-    """`create` and `overwrite` told apart: a file that was there already is modified; one that may have been is unclear."""
+    """What `overwrite` was: a file that was there already is modified; one that may have been is unclear."""
     there: set[str] = set()
     settled = []
     for event in events:
         operation = event.operation
-        if operation in ("create", "overwrite") and event.path in there:
+        if operation == "overwrite" and event.path in there:
             operation = "modify"
         elif operation == "overwrite":
             base = event.path.rsplit("/", 1)[-1]
@@ -95,11 +101,16 @@ def states(events: Iterable[FileEvent]) -> dict[str, str]:
     asked about.
     """
     state: dict[str, str] = {}
+    own = set()  # those the session itself made
     unclear = set()
     for event in events:
         before = state.get(event.path)
         match event.operation:
             case "create":
+                if before is None:
+                    own.add(event.path)
+                elif event.path not in own:
+                    unclear.add(event.path)  # there before, gone, and made anew: created or modified?
                 state[event.path] = "created"
             case "modify":
                 state[event.path] = before if before in ("created", "moved") else "modified"
@@ -108,9 +119,12 @@ def states(events: Iterable[FileEvent]) -> dict[str, str]:
             case "delete":
                 state[event.path] = "deleted"
             case "rename":
+                if before == "moved":
+                    unclear.add(event.path)  # a name in between
                 state[event.path] = "renamed"
                 state[event.new_path] = "moved"
             case "unclear":
+                state.setdefault(event.path, "unclear")
                 unclear.add(event.path)
     return {path: "unclear" if path in unclear else name for path, name in state.items()}
 
@@ -127,7 +141,8 @@ def _operations(call: ToolCall, result: Message) -> Iterator[tuple[str, str, str
     if name in ("str_replace_editor", "str_replace_based_edit_tool"):
         name = {"create": "write", "view": "read"}.get(str(call.arguments.get("command")), "edit")
     if name in _WRITE:
-        yield ("modify" if _OVERWRITTEN.search(result.text[:200]) else "create"), path, ""
+        said = result.text[:200].replace(path, "")
+        yield "modify" if _OVERWRITTEN.search(said) else "create" if _CREATED.search(said) else "overwrite", path, ""
     elif name in _EDIT:
         yield "modify", path, ""
     elif name in _READ:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-_HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*)\n(.*?)^\s*\2\s*$", re.DOTALL | re.MULTILINE)
+_HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 # Programs that change no file they name (git and sed are looked at more closely).
 _READERS = frozenset(
     [
@@ -29,6 +29,8 @@ _READERS = frozenset(
         "echo",
         "egrep",
         "env",
+        "exit",
+        "export",
         "expr",
         "false",
         "fgrep",
@@ -38,8 +40,8 @@ _READERS = frozenset(
         "for",
         "grep",
         "head",
-        "if",
         "jq",
+        "kill",
         "less",
         "ls",
         "md5sum",
@@ -66,16 +68,13 @@ _READERS = frozenset(
         "true",
         "type",
         "uniq",
+        "unset",
+        "wait",
         "wc",
         "which",
-        "while",
         "xxd",
         "done",
-        "do",
-        "then",
-        "else",
         "fi",
-        "{",
         "}",
     ]
 )
@@ -110,6 +109,8 @@ _CHANGED_IN_OUTPUT = re.compile(
 _WRITING = re.compile(
     r"\bwrite|\bopen\([^)\n]*,\s*['\"][wax]|\b(?:re(?:name|move|place)|unlink|rmtree|move|copy\w*|touch|dump)\(|>"
 )
+_CLAUSES = ("do", "then", "else", "elif", "if", "while", "until", "!", "{", "time")  # what follows is a command of its own
+_VARIABLE = re.compile(r"\$(?:[\w{@*]|$)")  # `$` alone is what is left of `$(...)`
 _PUNCTUATION = ";|&<>()\n"
 
 
@@ -118,12 +119,13 @@ class Shell:
     """`operations`: (operation, path, new path), in order.
 
     `unclear` are words that may name a file, a folder or a pattern of files that was changed, `code` is program text that
-    writes files, and `everything` is set where any file may have been changed.
+    writes files, `looped` are the words a loop puts into names, and `everything` is set where any file may have been changed.
     """
 
     operations: list[tuple[str, str, str]] = field(default_factory=list)
     unclear: list[str] = field(default_factory=list)
     code: list[str] = field(default_factory=list)
+    looped: list[str] = field(default_factory=list)
     everything: bool = False
 
     def touches(self, path: str) -> bool:
@@ -132,6 +134,7 @@ class Shell:
         named = re.compile(rf"(?<![\w-]){re.escape(base)}(?![\w-])")
         return (
             self.everything
+            or base.split(".")[0] in self.looped
             or any(named.search(text) for text in (*self.code, *self.unclear))
             or any(
                 path.startswith(word.rstrip("/") + "/") or (_is_pattern(word) and fnmatchcase(path, word))
@@ -143,18 +146,27 @@ class Shell:
 def parse(command: str, output: str, failed: bool) -> Shell:
     """Operations of a command that succeeded. A failed one may have got some way: what it would have done is unclear."""
     shell = Shell()
-    bodies = [match[4] for match in _HERE_DOCUMENT.finditer(command)]
+    plain, bodies = _here_documents(command)
     folder, understood = "", True
     try:
-        parts = _parts(_HERE_DOCUMENT.sub(r"\3", command))
+        parts = _parts(plain)
     except ValueError:  # an open quote
         return Shell(code=[command])
+    looped = [word for tokens, *_ in parts if tokens[:1] == ["for"] for word in tokens[3:]]
     for tokens, written, appended in parts:
+        certain = True
+        while tokens and tokens[0] in _CLAUSES:
+            certain &= tokens[0] in ("{", "time")
+            tokens = tokens[1:]
         if tokens[:1] == ["cd"] and len(tokens) == 2:
             folder = "" if tokens[1].startswith(("/", "~", "-")) else posixpath.join(folder, tokens[1])
             continue
         made = [("overwrite", target, "") for target in written] + list(_operations(tokens))
-        shell.operations += [(operation, *(posixpath.join(folder, p) if p else "" for p in paths)) for operation, *paths in made]
+        done = [(operation, *(posixpath.join(folder, p) if p else "" for p in paths)) for operation, *paths in made]
+        if certain:
+            shell.operations += done
+        else:  # perhaps it was not run
+            shell.unclear += [path for operation, *paths in done if operation != "read" for path in paths if path]
         shell.unclear += appended  # to a new file or to an old one
         if tokens and len(made) == len(written) and not _reads(tokens):
             understood = False
@@ -163,13 +175,38 @@ def parse(command: str, output: str, failed: bool) -> Shell:
             inline = [word for word in acted_on if len(word.split()) > 1]
             shell.code += [text for text in inline if _WRITING.search(text)]
             shell.unclear += [word for word in acted_on if word not in inline and len(word.strip("./")) > 1]
+            if any(_VARIABLE.search(word) for word in acted_on):  # a variable: what a loop puts there, else anything
+                shell.looped, shell.everything = looped, shell.everything or not looped
+            shell.everything |= tokens[0] == "xargs" or (tokens[0] == "find" and not any(map(_is_pattern, tokens[1:])))
+        if any(map(_VARIABLE.search, (*written, *appended))):
+            shell.looped = looped
+    shell.unclear += shell.looped
     if not understood:
         shell.code += [body for body in bodies if _WRITING.search(body)]
         shell.code += [line for line in output.split("\n") if len(line) <= 400 and _CHANGED_IN_OUTPUT.search(line)]
     if failed:
-        shell.unclear += [path for _, *paths in shell.operations for path in paths if path]
+        shell.unclear += [path for operation, *paths in shell.operations if operation != "read" for path in paths if path]
         shell.operations = []
     return shell
+
+
+def _here_documents(command: str) -> tuple[str, list[str]]:
+    """(the command without the bodies of its here-documents, those bodies); one pass over the lines."""
+    kept, bodies, end = [], [], None
+    for line in command.split("\n"):
+        if end is not None:
+            if line.strip() == end:
+                end = None
+            else:
+                bodies[-1] += line + "\n"
+            continue
+        opened = _HERE_DOCUMENT.search(line)
+        if opened:
+            end = opened[2]
+            bodies.append("")
+            line = line[: opened.start()] + line[opened.end() :]
+        kept.append(line)
+    return "\n".join(kept), bodies
 
 
 def _parts(command: str) -> list[tuple[list[str], list[str], list[str]]]:
@@ -182,7 +219,7 @@ def _parts(command: str) -> list[tuple[list[str], list[str], list[str]]]:
         words, written, appended = parts[-1]
         if set(token) <= set(_PUNCTUATION):
             if not set(token) & {"<", ">"}:
-                parts.append(([], [], []))
+                parts.append((["else"] if token == "||" else [], [], []))
                 continue
             if words and words[-1].isdigit() and ">" in token:
                 words.pop()
@@ -228,8 +265,13 @@ def _reads(tokens: list[str]) -> bool:
         return len(tokens) > 1 and tokens[1] in _GIT_READERS
     if program == "sed":
         return not any(token.startswith("-i") for token in tokens)
-    if program in ("find", "xargs"):
-        return not re.search(r"-delete|-exec", " ".join(tokens)) and program == "find"
+    if program == "xargs":
+        rest = tokens[1:]
+        while rest and (rest[0].startswith("-") or rest[0].isdigit()):
+            rest = rest[1:]
+        return not rest or _reads(rest)
+    if program == "find":
+        return not re.search(r"-delete|-exec", " ".join(tokens))
     if program in ("python", "python3") and tokens[1:3] in (["-m", "pytest"], ["-m", "unittest"]):
         return True
     return program in _READERS

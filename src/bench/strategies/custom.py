@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,17 +21,20 @@ class Custom:
     """Anybody's compactor: `target` is `file.py:callable` or `package.module:callable`.
 
     The callable takes a list of OpenAI chat messages and returns one. A returned message that equals a given one counts
-    as that message, kept; any other is new. Its code runs in this process: name only code you trust.
+    as that message, kept; any other is new. Its code runs in this process: name only code you trust. The version is a
+    hash of the file that holds the callable, so that an edited compactor is another run.
     """
 
     target: str = ""
-    version: str = "1"
+    version: str = field(init=False, default="")
     name: ClassVar[str] = "custom"
     needs_model: ClassVar[bool] = False
     _function: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_function", _load(self.target))
+        function = _load(self.target)
+        object.__setattr__(self, "_function", function)
+        object.__setattr__(self, "version", _version(function))
 
     def compact(self, context: Sequence[Message], request: CompactionRequest) -> Compaction:
         given = export(context)
@@ -58,12 +63,19 @@ def _new(item: dict[str, Any], number: int) -> Message:
     return Message(message.role, message.text, message.calls, message.call_id, id=f"new{number}")
 
 
+def _version(function: Callable[..., Any]) -> str:
+    try:
+        return hashlib.sha256(Path(inspect.getfile(inspect.unwrap(function))).read_bytes()).hexdigest()[:10]
+    except (OSError, TypeError):
+        return "unknown"
+
+
 def _load(target: str) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
     place, _, name = target.partition(":")
     if not place or not name:
         raise BenchError("strategy=custom needs strategy.target=my_file.py:function or package.module:function")
     if not place.endswith(".py"):
-        return load_object(target)
+        return _callable(load_object(target), target)
     path = Path(place).expanduser()
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if not path.is_file() or spec is None or spec.loader is None:
@@ -71,6 +83,12 @@ def _load(target: str) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-        return getattr(module, name)
-    except Exception as error:
+        return _callable(getattr(module, name), target)
+    except (Exception, SystemExit) as error:
         raise BenchError(f"cannot load {target}: {type(error).__name__}: {error}") from error
+
+
+def _callable(found: Any, target: str) -> Callable[..., Any]:
+    if not callable(found):
+        raise BenchError(f"strategy.target={target} is a {type(found).__name__}, not a function")
+    return found
