@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.__main__ import main
+from bench.types import BenchError
 from making import assistant, session, system, user, work, write_claude_code, write_lines, write_openai
 
 SOURCES = Path(__file__).resolve().parents[1] / "src"
@@ -195,3 +196,38 @@ def test_as_a_command_of_its_own(tmp_path):
     sentence = one_error(done.returncode, done.stdout, done.stderr)
     assert "is in no format that is known here" in sentence
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "parameters"),
+    [
+        ("strategy", "middle", {"faithful": "maybe"}),
+        ("strategy", "prune", {"keep_bytes": "abc"}),
+        ("strategy", "prune", {"keep_recent": 1.5}),
+        ("strategy", "prune", {"keep_recent": True}),
+        ("strategy", "custom", {"target": "os:path"}),
+        ("agent", "reader", {"min_coverage": "abc"}),
+        ("agent", "reader", {"min_coverage": float("nan")}),
+        ("agent", "scripted", {"answers": 5}),
+    ],
+)
+def test_a_parameter_of_a_wrong_type_is_a_set_up_error(kind, name, parameters):
+    from bench import agents, strategies
+
+    make = {"strategy": strategies.make, "agent": agents.make}[kind]
+    with pytest.raises(BenchError):
+        make(name, parameters)
+
+
+def test_a_shell_command_of_many_here_documents_is_read_in_no_time():
+    import time
+
+    from bench.agents.trail import Trail
+    from bench.probes.shell import parse
+    from bench.types import Message, ToolCall
+
+    command = "cat <<A\n" * 20_000
+    began = time.process_time()
+    parse(command, "", failed=False)
+    Trail([Message("assistant", "", (ToolCall("a", "Bash", {"command": command}),)), Message("tool", "", call_id="a")])
+    assert time.process_time() - began < 5

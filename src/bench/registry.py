@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import importlib
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,6 +41,33 @@ class Registry:
             hint = f" (did you mean {close[0]!r}?)" if close else ""
             raise BenchError(f"unknown {self.kind} {name!r}{hint}; there are: {', '.join(self._targets)}")
         return load_object(self._targets[name])
+
+
+def build(kind: str, name: str, factory: Any, parameters: Mapping[str, Any]) -> Any:
+    """`factory(**parameters)`; a parameter that a dataclass does not have, or of a wrong type, is a BenchError."""
+    if dataclasses.is_dataclass(factory):
+        _check(kind, name, factory, parameters)
+    try:
+        return factory(**parameters)
+    except (TypeError, ValueError) as error:
+        raise BenchError(f"{kind} {name!r} cannot be made with {dict(parameters)}: {error}") from error
+
+
+def _check(kind: str, name: str, factory: Any, parameters: Mapping[str, Any]) -> None:
+    fields = {
+        field.name: str(field.type) for field in dataclasses.fields(factory) if field.init and not field.name.startswith("_")
+    }
+    for key, value in parameters.items():
+        if key not in fields:
+            raise BenchError(f"{kind} {name!r} has no parameter {key!r}; it has: {', '.join(fields) or 'none'}")
+        wanted = _TYPES.get(fields[key])
+        if wanted and (not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted)):
+            raise BenchError(f"{kind}.{key} is {value!r}; {name} wants {fields[key]}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise BenchError(f"{kind}.{key} is {value!r}; {name} wants a finite number")
+
+
+_TYPES = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,), "Mapping[str, str]": (Mapping,)}
 
 
 def load_object(target: str) -> Any:

@@ -73,8 +73,9 @@ def with_hydra(
 
     @hydra.main(version_base="1.3", config_path=str(config_dir()), config_name="run")
     def composed(config: DictConfig) -> None:
+        values = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         try:
-            done.append(job(OmegaConf.to_container(config, resolve=True, throw_on_missing=True)))
+            done.append(job(values))
         except BenchError as error:
             failed.append(str(error))
         except Exception as error:
@@ -84,7 +85,7 @@ def with_hydra(
     sys.argv = [f"python -m bench {command}", *_arranged(arguments)]
     try:
         composed()
-    except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError, TypeError) as error:
         if crashed:
             raise  # ours, not a wrong configuration
         raise BenchError(_sentence(error)) from None

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +117,16 @@ _worker_plan: Plan | None = None
 
 
 def _prepare_worker(config: RunConfig) -> None:
+    """A worker leaves Ctrl-C to its parent, and ends when the parent is gone, however it went."""
     global _worker_plan
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
     _worker_plan = planning.make(config)
+
+
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def _execute_in_worker(cut_id: str) -> Cell:

@@ -134,12 +134,15 @@ class Run:
             self.header: dict[str, Any] = orjson.loads(path.read_bytes())
         except (OSError, orjson.JSONDecodeError) as error:
             raise BenchError(f"{folder} is not a run folder: {error}") from error
-        self.compactions = {line["cut"]: line for line in read_lines(folder / "compactions.jsonl")}
-        self.records = [
-            record
-            for (cut, _, _), record in {(r["cut"], r["arm"], r["probe"]): r for r in read_lines(folder / "records.jsonl")}.items()
-            if cut in self.compactions
-        ]
+        try:
+            self.header["run_id"], self.header["config"]["fail_on_error"]
+            self.compactions = {line["cut"]: line for line in read_lines(folder / "compactions.jsonl")}
+            records = {(r["cut"], r["arm"], r["probe"]): r for r in read_lines(folder / "records.jsonl")}
+        except (KeyError, TypeError) as error:
+            raise BenchError(
+                f"{folder} is damaged ({error!r} in one of its lines); run it again with overwrite=always"
+            ) from error
+        self.records = [record for (cut, _, _), record in records.items() if cut in self.compactions]
 
     @property
     def summary(self) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def load(path: str | Path | None = None, *, format: str | None = None, split: st
         except BenchError as error:
             if not in_folder:
                 raise
-            loaded.left_out.append(str(error))
+            loaded.left_out.append(clean(str(error), []))
     if not loaded.sessions:
         reasons = "".join(f"\n  {reason}" for reason in loaded.left_out[:10])
         raise BenchError(f"no session in {path}{':' if reasons else ''}{reasons}")
@@ -188,7 +188,8 @@ def _without_copies(loaded: Loaded) -> Loaded:
             holder = holders[holder]
         if holder != number:
             other = loaded.sessions[holder]
-            loaded.left_out.append(f"{session.source.path}: {session.id} is the beginning of {other.id} in {other.source.path}")
+            sentence = f"{session.source.path}: {session.id} is the beginning of {other.id} in {other.source.path}"
+            loaded.left_out.append(clean(sentence, []))
             continue
         names[session.id] += 1
         kept.append(replace(session, id=f"{session.id}~{names[session.id]}") if names[session.id] > 1 else session)

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bench.registry import STRATEGIES
-from bench.types import BenchError, Strategy
+from bench.registry import STRATEGIES, build
+from bench.types import Strategy
 
 
 def make(name: str, parameters: Mapping[str, Any]) -> Strategy:
     """The strategy `name` with `parameters`; a parameter it does not have, or a bad value, is a BenchError."""
-    try:
-        return STRATEGIES.get(name)(**parameters)
-    except (TypeError, ValueError) as error:
-        raise BenchError(f"strategy {name!r} cannot be made with {dict(parameters)}: {error}") from error
+    return build("strategy", name, STRATEGIES.get(name), parameters)
