@@ -51,18 +51,17 @@ class NameAWord:
             secrets=(),
         )
 
-
-def without_background(probe: Probe, background: Background, cluster: str) -> Probe | None:
-    """The probe without words and files that other projects' sessions hold too; None when nothing is left to name."""
-    common = background.words(cluster)
-    gold = [g for g in probe.gold if g.startswith("word:") and g[5:] not in common]
-    words = len(gold)
-    gold += [g for g in probe.gold if g.startswith("file:") and not background.frequency(g[5:], "path", cluster)]
-    if not words or words == len(gold):
-        return None
-    return Probe(
-        **{name: getattr(probe, name) for name in probe.__dataclass_fields__} | {"gold": tuple(gold), "atoms": tuple(gold)}
-    )
+    def without_background(self, probe: Probe, background: Background, cluster: str) -> Probe | None:
+        """The probe without words and files that other projects' sessions hold too; None when nothing is left to name."""
+        common = background.words(cluster)
+        gold = [g for g in probe.gold if g.startswith("word:") and g[5:] not in common]
+        words = len(gold)
+        gold += [g for g in probe.gold if g.startswith("file:") and not background.frequency(g[5:], "path", cluster)]
+        if not words or words == len(gold):
+            return None
+        return Probe(
+            **{name: getattr(probe, name) for name in probe.__dataclass_fields__} | {"gold": tuple(gold), "atoms": tuple(gold)}
+        )
 
 
 def _words(text: str) -> Iterator[str]:
