@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,9 @@ import orjson
 import pytest
 from running import DATA, SMALL, config, files, lines, run, summary, write_compactors, write_sessions
 
+from bench.__main__ import main
 from bench.experiment import plan, runner
+from bench.experiment.rescore import rescore
 from bench.experiment.store import Run, Store, context_objects
 from bench.probes import bank as banks
 from bench.types import Answer, BenchError
@@ -185,6 +188,61 @@ def test_a_damaged_folder_is_mended_by_the_same_command(sessions, finished, copy
     again(sessions, copy)
     assert files(copy) == files(finished)
     assert len(Run(copy).contexts()) == 8
+
+
+def change(name: str, old: str, new: str, line: int):
+    """A damage: in one line of a file the first match of `old` becomes `new`."""
+
+    def damage(folder: Path) -> None:
+        rows = (folder / name).read_text().split("\n")
+        changed = re.sub(old, new, rows[line], count=1)
+        assert changed != rows[line]
+        (folder / name).write_text("\n".join([*rows[:line], changed, *rows[line + 1 :]]))
+
+    return damage
+
+
+def junk(folder: Path) -> None:
+    with (folder / "contexts.jsonl.gz").open("ab") as file:
+        file.write(gzip.compress(b"{}\nnull\n[1, 2]\nno json\n"))
+
+
+SHAPES = {
+    "compaction without a cut": change("compactions.jsonl", r'"cut":"[^"]*"', '"cut":null', 1),
+    "compaction of a list": change("compactions.jsonl", r'"context_after":"[^"]*"', '"context_after":[]', 1),
+    "outcome of a number": change("compactions.jsonl", r'"outcome":"[^"]*"', '"outcome":5', 1),
+    "compactions of no JSON": lambda f: (f / "compactions.jsonl").write_text("garbage\n"),
+    "empty objects": lambda f: [(f / name).write_text("{}\n") for name in ("compactions.jsonl", "records.jsonl")],
+    "answer of a number": change("records.jsonl", r'"answer":\[[^]]*\]', '"answer":7', 2),
+    "contexts with other things": junk,
+    "header of a list": lambda f: (f / "header.json").write_text("[1, 2]"),
+    "header of nothing": lambda f: (f / "header.json").write_text("{}"),
+    "summary of nothing": lambda f: (f / "summary.json").write_text("null"),
+    "summary of a list": lambda f: (f / "summary.json").write_text("[1, 2]"),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_json_of_a_wrong_shape_is_one_sentence_for_readers_and_mended_by_the_same_command(
+    sessions, finished, copy, capsys, shape
+):
+    SHAPES[shape](copy)
+    for command in ("show", "rescore"):
+        code = main([command, str(copy)])
+        assert code in (0, 2)
+        assert capsys.readouterr().err.count("error: ") == (code == 2)
+    again(sessions, copy)
+    for name in ("records.jsonl", "compactions.jsonl"):
+        assert (copy / name).read_bytes() == (finished / name).read_bytes()
+    assert len(Run(copy).contexts()) == 8
+
+
+def test_a_rescore_of_a_run_that_lost_lines_is_refused_and_changes_nothing(copy):
+    cut_end(copy / "records.jsonl", 0.5)
+    before = (copy / "summary.json").read_bytes()
+    with pytest.raises(BenchError, match="damaged"):
+        rescore(copy)
+    assert (copy / "summary.json").read_bytes() == before
 
 
 def test_everything_torn_at_once(sessions, finished, copy):

@@ -72,6 +72,8 @@ def _show(folder: Path, session: str | None, number: int | None) -> None:
     from bench.experiment.store import Run
 
     run = Run(folder)
+    if not run.compactions:
+        raise BenchError(f"{folder} holds no finished cut: run the same command again")
     lines = [line for line in run.compactions.values() if session in (None, line["session"])]
     if not lines:
         raise BenchError(

@@ -104,6 +104,12 @@ def _prepare(config: RunConfig, loaded: Loaded, tokens: TokenCounter, progress: 
         if session.problems:
             more = f" and {len(session.problems) - 1} more kinds of problem" if len(session.problems) > 1 else ""
             notes.append(f"{session.id}: {session.problems[0]}{more}")
+    troubled = [session for session in sessions if session.problems]
+    if troubled:
+        kinds = sum(len(session.problems) for session in troubled)
+        notes.insert(
+            0, f"{kinds} kinds of problem inside {len(troubled)} of {len(sessions)} sessions; header.json has all of them"
+        )
     if not cuts:
         raise BenchError(f"no session of {place.path or 'the bundled ones'} can be cut: {notes[0] if notes else 'there is none'}")
     others = load().sessions if place.path else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import orjson
@@ -25,9 +26,8 @@ def rescore(folder: Path) -> list[str]:
     old = run.summary
     today = {"grader": grading.VERSION, "measures": MEASURES_VERSION}
     header = run.header | {"versions": run.header["versions"] | today}
-    if len(run.compactions) != old["cuts"] or any(
-        line.get("records", 0) != sum(record["cut"] == cut for record in run.records) for cut, line in run.compactions.items()
-    ):
+    found = Counter(record["cut"] for record in run.records)
+    if len(run.compactions) != old["cuts"] or any(line.get("records") != found[cut] for cut, line in run.compactions.items()):
         raise BenchError(f"{folder} is damaged: lines are missing from it; run the same command again to mend it")
     contexts = run.contexts()
     bank = run.bank()

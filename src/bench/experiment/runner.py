@@ -60,6 +60,11 @@ def run(plan: Plan, progress: Progress = lambda done, total, errors: None) -> Pa
             progress(len(plan.cuts) - len(todo) + number, len(plan.cuts), errors)
         store.sync()
         finished = Run(folder)
+        order = {cut.id: number for number, cut in enumerate(plan.cuts)}
+        if list(finished.compactions) != list(order):  # cuts from the middle were lost and done again
+            compactions = sorted(finished.compactions.values(), key=lambda line: order[line["cut"]])
+            store.replace(compactions, sorted(finished.records, key=lambda record: order[record["cut"]]))
+            finished = Run(folder)
         status = "success"
         store.summary(summarise(header(plan, status), finished.compactions, finished.records, plan.bank, seconds))
     except Exception:

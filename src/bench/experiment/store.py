@@ -79,7 +79,7 @@ class Store:
         """What the stored summary says the run took; 0 without one."""
         try:
             return float(orjson.loads((self.folder / "summary.json").read_bytes())["seconds"])
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             return 0.0
 
     def probes(self, data: bytes) -> None:
@@ -134,24 +134,21 @@ class Run:
             self.header: dict[str, Any] = orjson.loads(path.read_bytes())
         except (OSError, orjson.JSONDecodeError) as error:
             raise BenchError(f"{folder} is not a run folder: {error}") from error
-        try:
-            self.header["run_id"], self.header["config"]["fail_on_error"]
-            self.compactions = {line["cut"]: line for line in read_lines(folder / "compactions.jsonl")}
-            records = {(r["cut"], r["arm"], r["probe"]): r for r in read_lines(folder / "records.jsonl")}
-        except (KeyError, TypeError) as error:
-            raise BenchError(
-                f"{folder} is damaged ({error!r} in one of its lines); run it again with overwrite=always"
-            ) from error
+        if not isinstance(self.header, dict) or not {"run_id", "config", "versions", "strategy"} <= self.header.keys():
+            raise BenchError(f"{path} is no header of a run: run it again to mend it")
+        self.compactions = {line["cut"]: line for line in read_lines(folder / "compactions.jsonl")}
+        records = {(r["cut"], r["arm"], r["probe"]): r for r in read_lines(folder / "records.jsonl")}
         self.records = [record for (cut, _, _), record in records.items() if cut in self.compactions]
 
     @property
     def summary(self) -> dict[str, Any]:
         try:
-            return orjson.loads((self.folder / "summary.json").read_bytes())
-        except (OSError, orjson.JSONDecodeError) as error:
-            raise BenchError(
-                f"{self.folder} has no summary yet (status {self.header.get('status')}): run it again to finish it"
-            ) from error
+            summary = orjson.loads((self.folder / "summary.json").read_bytes())
+        except (OSError, orjson.JSONDecodeError):
+            summary = None
+        if not isinstance(summary, dict) or "metrics" not in summary:
+            raise BenchError(f"{self.folder} has no summary yet (status {self.header.get('status')}): run it again to finish it")
+        return summary
 
     def bank(self) -> Bank:
         path = self.folder / "probes.jsonl.gz"
@@ -164,7 +161,11 @@ class Run:
         """Every stored context by its hash."""
         objects, _ = _objects(self.folder / "contexts.jsonl.gz")
         messages = {name: message_from_record(item["message"], []) for name, item in objects.items() if "message" in item}
-        whole = {name: tuple(messages[m] for m in item["messages"]) for name, item in objects.items() if "messages" in item}
+        whole = {
+            name: tuple(messages[m] for m in item["messages"])
+            for name, item in objects.items()
+            if "messages" in item and all(m in messages for m in item["messages"])
+        }
         named = {line[key] for line in self.compactions.values() for key in ("context_before", "context_after")}
         if lost := named - set(whole):
             raise BenchError(f"{self.folder} lacks {len(lost)} of {len(named)} contexts: run it again to make them anew")
@@ -184,18 +185,29 @@ def context_objects(context: Sequence[Message]) -> tuple[str, list[dict[str, Any
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The whole lines of a JSON-lines file; a line cut by a kill is passed over."""
+    """The whole lines of a run's JSON-lines file; one that is cut or of another shape is passed over."""
     return (line for _, line in _lines(path))
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    shape = _SHAPES[path.name]
     for raw in path.read_bytes().split(b"\n") if path.exists() else ():
         try:
             line = orjson.loads(raw)
         except orjson.JSONDecodeError:
             continue
-        if isinstance(line, dict):
+        if isinstance(line, dict) and all(isinstance(line.get(key), type) for key, type in shape.items()):
             yield raw, line
+
+
+# What is read of a line; one that lacks any of it counts as not there, like one that a kill cut short.
+_SHAPES: dict[str, dict[str, type]] = {
+    "records.jsonl": dict.fromkeys(("cut", "probe", "arm", "category", "status", "outcome"), str)
+    | {"answer": list, "forced": bool},
+    "compactions.jsonl": dict.fromkeys(("cut", "session", "cluster", "outcome", "note", "context_before", "context_after"), str)
+    | dict.fromkeys(("head", "tail", "tokens_before", "tokens_after", "turns_before", "turns_after", "target_tokens"), int)
+    | {"violations": dict},
+}
 
 
 def _objects(path: Path) -> tuple[dict[str, dict[str, Any]], int]:
@@ -211,7 +223,12 @@ def _objects(path: Path) -> tuple[dict[str, dict[str, Any]], int]:
             break
         if not decoder.eof:
             break
-        found.update((item["sha256"], item) for item in map(orjson.loads, filter(None, lines)))
+        for raw in filter(None, lines):
+            try:
+                item = orjson.loads(raw)
+                found[item["sha256"]] = item
+            except (orjson.JSONDecodeError, KeyError, TypeError):
+                continue  # not ours: what it stood for is made anew
         end = len(data) - len(decoder.unused_data)
     return found, end
 

@@ -24,19 +24,18 @@ class WorkDone:
     def propose(self, view: CutView) -> Iterator[Candidate]:
         events = [event for event in view.of.files if event.index < view.cut.at]
         done: dict[str, set[str]] = {}
-        last: dict[str, int] = {}
         for event in events:
             for path in filter(None, (event.path, event.new_path)):
                 done.setdefault(path, set()).add(event.operation)
-                last[path] = event.index
+        moved = {event.new_path for event in events}
         for number, (path, operations) in enumerate(sorted(done.items())):
             touching = [e.index for e in events if path in (e.path, e.new_path)]
             if "unclear" in operations or not all(map(view.in_span, touching)):
                 continue
             if number % 2:
-                operation = next(e.operation for e in reversed(events) if path in (e.path, e.new_path))
-                if path == next((e.new_path for e in events if e.new_path == path), None):
+                if path in moved:
                     continue  # a new name is not what was renamed
+                operation = next(e.operation for e in reversed(events) if e.path == path)
                 yield self._candidate(view, path, operation, "yes", touching)
             else:
                 foil = next((_FOILS[op] for op in sorted(operations) if _FOILS[op] not in operations), None)

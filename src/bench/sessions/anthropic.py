@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
-from bench.sessions.blocks import assistant_parts, content_text, user_messages
-from bench.sessions.document import Document, clean
-from bench.types import Message, Session, Source
+from bench.sessions.blocks import assistant_parts, content_text, conversation, user_messages
+from bench.sessions.document import Document
+from bench.types import Message, Session
 
 _BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"}
 
@@ -49,15 +48,7 @@ class Reader:
                     text, thinking, calls = assistant_parts(item.get("content"), problems)
                     if text or thinking or calls:
                         messages.append(Message("assistant", text, calls, thinking=thinking))
-            sessions.append(
-                Session(
-                    id=clean(record.get("id"), problems) or document.name + (f"#{number}" if number else ""),
-                    messages=tuple(replace(m, id=f"m{n}") for n, m in enumerate(messages)),
-                    source=Source(self.name, str(document.path), document.sha256),
-                    model=clean(record.get("model"), problems),
-                    problems=tuple(problems),
-                )
-            )
+            sessions.append(conversation(self.name, document, number, record, messages, problems))
         return sessions
 
 

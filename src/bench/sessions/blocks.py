@@ -1,12 +1,14 @@
-"""Anthropic content blocks to messages; Claude Code and Anthropic Messages histories share them."""
+"""What chat formats share: content parts and blocks to messages, a conversation to a session."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from bench.sessions.canonical import parsed_arguments
-from bench.sessions.document import clean
-from bench.types import Message, ToolCall
+from bench.sessions.document import Document, clean
+from bench.types import Message, Session, Source, ToolCall
 
 
 def content_text(content: Any, problems: list[str]) -> tuple[str, int]:
@@ -64,3 +66,16 @@ def assistant_parts(content: Any, problems: list[str]) -> tuple[str, str, tuple[
         elif kind != "redacted_thinking":
             said.append(block)
     return content_text(said, problems)[0], "\n".join(filter(None, thinking)), tuple(calls)
+
+
+def conversation(
+    format: str, document: Document, place: int, record: Mapping[str, Any], messages: Sequence[Message], problems: list[str]
+) -> Session:
+    """The session of one conversation in a file; the first of a file is named by the file, later ones by their place too."""
+    return Session(
+        id=clean(record.get("id"), problems) or document.name + (f"#{place}" if place else ""),
+        messages=tuple(replace(message, id=f"m{number}") for number, message in enumerate(messages)),
+        source=Source(format, str(document.path), document.sha256),
+        model=clean(record.get("model"), problems),
+        problems=tuple(problems),
+    )

@@ -7,14 +7,13 @@ A log of call N holds the messages of all calls before it; the loader keeps the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from bench.sessions.anthropic import histories
-from bench.sessions.blocks import content_text
+from bench.sessions.blocks import content_text, conversation
 from bench.sessions.canonical import arguments_text, parsed_arguments
 from bench.sessions.document import Document, clean, number
-from bench.types import Message, Role, Session, Source, ToolCall, Usage
+from bench.types import Message, Role, Session, ToolCall, Usage
 
 _ROLES: dict[str, Role] = {
     "system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool", "function": "tool",
@@ -40,15 +39,7 @@ class Reader:
             problems = list(document.problems)
             items = recorded + _answers(record)
             messages = [m for item in items if (m := _message(item, problems)) is not None]
-            sessions.append(
-                Session(
-                    id=clean(record.get("id"), problems) or document.name + (f"#{place}" if place else ""),
-                    messages=tuple(replace(m, id=f"m{n}") for n, m in enumerate(messages)),
-                    source=Source(self.name, str(document.path), document.sha256),
-                    model=clean(record.get("model"), problems),
-                    problems=tuple(problems),
-                )
-            )
+            sessions.append(conversation(self.name, document, place, record, messages, problems))
         return sessions
 
 
