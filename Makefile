@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 export LITELLM_LOCAL_MODEL_COST_MAP = True
 
-.PHONY: run test lint format lock sessions baseline readme bench nightly clean help
+.PHONY: run test lint format lock sessions baseline prices readme bench nightly clean help
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' Makefile
@@ -37,9 +37,12 @@ lock: $(VENV)/.installed ## pin the newest versions that pyproject.toml allows
 sessions: $(VENV)/.installed ## record the bundled sessions anew and write their data card
 	PYTHONPATH=src:data $(BIN)/python -m recorder --card
 
-baseline: $(VENV)/.installed ## measure the six strategies on the bundled sessions and keep their summaries
+baseline: $(VENV)/.installed ## measure every strategy without a model on the bundled sessions and keep the summaries
 	$(BIN)/python results/keep_baseline.py
 	$(BIN)/python results/write_readme.py
+
+prices: $(VENV)/.installed ## keep the price map of the installed litellm under today's date
+	$(BIN)/python -m bench.models.prices
 
 readme: $(VENV)/.installed ## write the generated parts of README.md from results/baseline
 	$(BIN)/python results/write_readme.py

@@ -1,4 +1,4 @@
-"""Run the six strategies on the bundled sessions and keep their summaries in results/baseline (`make baseline`).
+"""Run every strategy that needs no model on the bundled sessions and keep the summaries in results/baseline (`make baseline`).
 
 Beside them: what `make run` prints, and how well the reader reads, on the tuning half, on the held-out half, and on
 questions that no template made.
@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bench import registry
 from bench.agents import make
 from bench.experiment.store import Run
 from bench.grading import RuleGrader
@@ -19,7 +20,11 @@ from bench.sessions import load
 from bench.stats import mean
 from bench.types import Probe
 
-STRATEGIES = ("none", "reset", "oldest", "middle", "trim_tools", "prune")
+STRATEGIES = tuple(
+    name
+    for name in registry.STRATEGIES.names()
+    if not registry.STRATEGIES.get(name).needs_model and name not in ("recorded", "custom")
+)
 BASELINE = Path(__file__).parent / "baseline"
 REPOSITORY = Path(__file__).parents[1]
 
@@ -62,8 +67,7 @@ def keep(name: str, values: dict | str) -> None:
 
 
 def main() -> None:
-    six = bench("run", "-m", f"strategy={','.join(STRATEGIES)}")
-    for summary in summaries_of(six):
+    for summary in summaries_of(bench("run", "-m", f"strategy={','.join(STRATEGIES)}")):
         keep(f"{summary['strategy']['name']}.json", summary)
     keep("make_run.txt", bench("run", "strategy=prune"))
     for half in ("tuning", "held_out"):

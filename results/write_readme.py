@@ -12,10 +12,10 @@ from pathlib import Path
 
 from bench.analysis.table import caption, estimate, markdown, rows
 from bench.commands.run import HELP
+from keep_baseline import STRATEGIES
 
 RESULTS = Path(__file__).parent
 README = RESULTS.parent / "README.md"
-STRATEGIES = ("none", "reset", "oldest", "middle", "trim_tools", "prune")
 FREE = ("facts", "artifacts", "user_messages", "name_a_word")
 
 

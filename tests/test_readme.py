@@ -12,9 +12,9 @@ import pytest
 from bench.config import validate
 from bench.experiment import plan, runner
 from bench.experiment.store import Run
+from keep_baseline import STRATEGIES
 
 ROOT = Path(__file__).parents[1]
-STRATEGIES = ("none", "reset", "oldest", "middle", "trim_tools", "prune")
 
 
 def test_the_generated_parts_of_the_readme_are_what_the_baseline_gives():

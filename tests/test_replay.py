@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.replay import Cuts, head_length
+from bench.replay import Cuts, Recorded, head_length
 from bench.tokens import counter
 from bench.turns import turns
+from bench.types import RecordedCompaction
 from making import assistant, call, result, session, sessions, system, user, work
 
 RULES = "# AGENTS.md (project instructions)\n\nUse tabs."
@@ -206,3 +207,92 @@ def test_random_sessions(made, number, tail):
     check(made, found, tail)
     assert len(found) <= number
     assert (shortage == "") == (len(found) == number)
+
+
+def so_far(n):
+    return user(f"so far {n}", id=f"summary-{n}")
+
+
+def compacted(*places, rounds=14, tail=6, **fields):
+    """A session of `work` that was compacted before the messages at `places`, each time to its summary."""
+    made = replace(work(rounds), **fields)
+    found = (RecordedCompaction(at, "auto", left=(made.messages[0], so_far(n))) for n, at in enumerate(places, 1))
+    made = replace(made, compactions=tuple(found))
+    return made, *Recorded(tail).of(made, counter())
+
+
+def test_a_recorded_compaction_is_a_cut_wherever_it_stands():
+    made, found, sentence = compacted(22)
+    assert made.messages[22].role == "tool"  # no place that `Cuts` would choose
+    assert sentence == ""
+    (cut,) = found
+    assert (cut.id, cut.at, cut.head_end, cut.recorded) == ("work#1", 22, 1, made.compactions[0])
+    assert cut.session.messages == made.messages
+    assert cut.head + cut.span + cut.tail + cut.future == made.messages
+    assert cut.tail[0].role == "assistant"
+    assert len(turns(cut.tail)) in range(6, 9)
+
+
+def test_from_the_second_compaction_on_the_context_is_what_was_left_and_what_came_since():
+    made, found, sentence = compacted(21, 35, 50)
+    assert sentence == ""
+    assert [cut.id for cut in found] == ["work#1", "work@2#2", "work@3#3"]
+    for n, (cut, start, end) in enumerate(zip(found[1:], (21, 35), (35, 50)), 1):
+        assert cut.context == (made.messages[0], so_far(n), *made.messages[start:end])
+        assert cut.future == made.messages[end:]
+        assert cut.head == made.messages[:1]
+        assert cut.recorded.left == (made.messages[0], so_far(n + 1))
+        assert cut.session.compactions[0] == cut.recorded
+        ids = [m.id for m in cut.session.messages]
+        assert len(set(ids)) == len(ids)
+    assert [c.before for c in found[1].session.compactions] == [2 + 35 - 21, 2 + 50 - 21]
+
+
+@pytest.mark.parametrize("project", ["", "family"])
+def test_episodes_of_a_session_are_one_cluster(project):
+    made, found, _ = compacted(21, 35, project=project)
+    assert {cut.session.cluster for cut in found} == {made.cluster}
+
+
+def test_alternative_compactions_of_one_place_are_cuts_of_one_context():
+    _, found, sentence = compacted(21, 21, 35)
+    assert sentence == ""
+    assert [cut.id for cut in found] == ["work#1", "work#2", "work@3#3"]
+    assert found[0].context == found[1].context
+    assert [cut.recorded.left[1].id for cut in found] == ["summary-1", "summary-2", "summary-3"]
+    assert found[2].context[1].id == "summary-2"
+
+
+def test_compactions_that_are_no_cuts_are_named():
+    made, _, _ = compacted(1, 21, 35, 50)
+    unknown = replace(made.compactions[2], left=None)
+    made = replace(made, compactions=(*made.compactions[:2], unknown, made.compactions[3]))
+    found, sentence = Recorded().of(made, counter())
+    assert [cut.id for cut in found] == ["work@2#2"]
+    assert sentence == (
+        "work: 1 of 4 recorded compactions are cuts; not 1 (nothing before it but what is kept), 3 (what it left is not"
+        " recorded), 4 (what the one before it left is not recorded)"
+    )
+
+
+def test_a_session_without_a_recorded_compaction_gives_no_cut_and_says_so():
+    assert Recorded().of(work(3), counter()) == ([], "work: no cut: no compaction is recorded in it")
+
+
+@given(sessions(most_turns=25), st.lists(st.integers(0, 80), min_size=1, max_size=4), st.integers(1, 7))
+@settings(derandomize=True, max_examples=60, deadline=None)
+def test_recorded_compactions_of_random_sessions(made, places, tail):
+    places = sorted(min(place, len(made.messages)) for place in places)
+    left = [(*made.messages[place // 2 : place], so_far(n)) for n, place in enumerate(places)]
+    made = replace(made, compactions=tuple(RecordedCompaction(at, left=kept) for at, kept in zip(places, left)))
+    found, sentence = Recorded(tail).of(made, counter())
+    assert (sentence == "") == (len(found) == len(places))
+    assert len({cut.id for cut in found}) == len(found)
+    for cut in found:
+        number = cut.number - 1
+        assert cut.head + cut.span + cut.tail + cut.future == cut.session.messages
+        assert cut.future == made.messages[places[number] :]
+        assert cut.span
+        assert not cut.tail or cut.tail[0].role == "assistant"
+        assert cut.recorded.left == left[number]
+        assert len({m.id for m in cut.session.messages}) == len(cut.session.messages)

@@ -15,7 +15,7 @@ COMMANDS = {
     "estimate": "what a run would do, before it does it",
     "rescore": "recompute the measures of finished runs from what they stored",
     "show": "what a compaction removed, and which probes died with it",
-    "list": "strategies, sessions, formats, probes, agents",
+    "list": "strategies, wrappers, models, sessions, formats, probes, agents",
 }
 HELP = "usage: python -m bench COMMAND [arguments]\n\n" + "".join(f"  {name:10} {text}\n" for name, text in COMMANDS.items())
 HELP += "\npython -m bench COMMAND --help says more of each; exit codes: 0 done, 1 done with errors, 2 usage or set-up\n"

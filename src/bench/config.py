@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from bench.types import BenchError
 
@@ -25,6 +25,18 @@ class Named(BaseModel):
         return dict(self.model_extra or {})
 
 
+class StrategyConfig(Named):
+    """`wrap`: wrappers by name, or `{name: ..., parameter: ...}`; `instructions`: what a user says with the compaction."""
+
+    wrap: tuple[Named, ...] = ()
+    instructions: str = ""
+
+    @field_validator("wrap", mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        return [{"name": item} if isinstance(item, str) else item for item in value] if isinstance(value, list) else value
+
+
 class SessionsConfig(_Frozen):
     path: str | None = None
     format: str | None = None
@@ -33,12 +45,13 @@ class SessionsConfig(_Frozen):
 
 
 class ReplayConfig(_Frozen):
-    name: Literal["cuts"] = "cuts"
+    name: Literal["cuts", "recorded"] = "cuts"
     number: int = Field(default=5, ge=1, le=100)
     first: float = Field(default=0.35, gt=0, lt=1)
     last: float = Field(default=0.90, gt=0, lt=1)
     tail: int = Field(default=6, ge=1)
     target_ratio: float = Field(default=0.5, gt=0, le=1)
+    window: int = Field(default=200_000, ge=1)
 
     @model_validator(mode="after")
     def _ordered(self) -> ReplayConfig:
@@ -63,7 +76,8 @@ class ExecutorConfig(_Frozen):
 
 
 class RunConfig(_Frozen):
-    strategy: Named
+    strategy: StrategyConfig
+    model: Named = Named(name="none")
     sessions: SessionsConfig
     replay: ReplayConfig
     probes: ProbesConfig
@@ -74,10 +88,22 @@ class RunConfig(_Frozen):
     results_dir: str = Field(default="results/runs", min_length=1)
     overwrite: Literal["only-missing", "always", "never"] = "only-missing"
     fail_on_error: float = Field(default=0, ge=0)
+    max_usd: float | None = Field(default=None, gt=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _recorded(cls, values: Any) -> Any:
+        """What a product left is known where it compacted: strategy=recorded implies replay=recorded."""
+        if isinstance(values, dict) and isinstance(values.get("strategy"), dict) and values["strategy"].get("name") == "recorded":
+            return values | {"replay": {**(values.get("replay") or {}), "name": "recorded"}}
+        return values
 
     def identity(self) -> dict[str, Any]:
-        """What can change a number: everything but operational keys and the place of the sessions (their hashes count)."""
-        whole = self.model_dump(exclude={"results_dir", "overwrite", "fail_on_error", "executor"})
+        """What can change a number: everything but operational keys and the place of the sessions (their hashes count).
+
+        The model counts by its own `identity`, and only under a strategy that asks it.
+        """
+        whole = self.model_dump(exclude={"results_dir", "overwrite", "fail_on_error", "executor", "model", "max_usd"})
         whole["sessions"] = {key: whole["sessions"][key] for key in ("format", "split", "limit")}
         return whole
 

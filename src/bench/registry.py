@@ -44,11 +44,15 @@ class Registry:
 
 
 def build(kind: str, name: str, factory: Any, parameters: Mapping[str, Any]) -> Any:
-    """`factory(**parameters)`; a parameter that a dataclass does not have, or of a wrong type, is a BenchError."""
+    """`factory(**parameters)`; a parameter that a dataclass does not have, or of a wrong type, is a BenchError.
+
+    A list, which is what a configuration holds, arrives as a tuple.
+    """
     if dataclasses.is_dataclass(factory):
         _check(kind, name, factory, parameters)
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in parameters.items()}
     try:
-        return factory(**parameters)
+        return factory(**values)
     except (TypeError, ValueError) as error:
         raise BenchError(f"{kind} {name!r} cannot be made with {dict(parameters)}: {error}") from error
 
@@ -60,14 +64,23 @@ def _check(kind: str, name: str, factory: Any, parameters: Mapping[str, Any]) ->
     for key, value in parameters.items():
         if key not in fields:
             raise BenchError(f"{kind} {name!r} has no parameter {key!r}; it has: {', '.join(fields) or 'none'}")
-        wanted = _TYPES.get(fields[key])
-        if wanted and (not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted)):
+        if not any(_fits(value, kind_of_value) for kind_of_value in fields[key].split(" | ")):
             raise BenchError(f"{kind}.{key} is {value!r}; {name} wants {fields[key]}")
         if isinstance(value, float) and not math.isfinite(value):
             raise BenchError(f"{kind}.{key} is {value!r}; {name} wants a finite number")
 
 
-_TYPES = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,), "Mapping[str, str]": (Mapping,)}
+def _fits(value: Any, annotation: str) -> bool:
+    """Whether a value from a configuration may be what `annotation` says; one that is not known here takes anything."""
+    if annotation == "tuple[str, ...]":
+        return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+    wanted = _TYPES.get(annotation)
+    return wanted is None or (isinstance(value, wanted) and (not isinstance(value, bool) or bool in wanted))
+
+
+_TYPES = {
+    "int": (int,), "float": (int, float), "bool": (bool,), "str": (str,), "None": (type(None),), "Mapping[str, str]": (Mapping,)
+}  # fmt: skip
 
 
 def load_object(target: str) -> Any:
@@ -87,9 +100,42 @@ STRATEGIES = Registry(
         "reset": "bench.strategies.reset:Reset",
         "oldest": "bench.strategies.oldest:Oldest",
         "middle": "bench.strategies.middle:Middle",
+        "hybrid": "bench.strategies.hybrid:Hybrid",
         "trim_tools": "bench.strategies.trim_tools:TrimTools",
         "prune": "bench.strategies.prune:Prune",
+        "mask_observations": "bench.strategies.mask_observations:MaskObservations",
+        "clear_tool_uses": "bench.strategies.clear_tool_uses:ClearToolUses",
+        "opencode_prune": "bench.strategies.opencode_prune:OpencodePrune",
+        "cline_truncate": "bench.strategies.cline_truncate:ClineTruncate",
+        "claude_code": "bench.strategies.claude_code:ClaudeCode",
+        "kode": "bench.strategies.kode:Kode",
+        "gemini_cli": "bench.strategies.gemini_cli:GeminiCli",
+        "gemini_compact": "bench.strategies.gemini_compact:GeminiCompact",
+        "gemini_prune": "bench.strategies.gemini_prune:GeminiPrune",
+        "jev_prune": "bench.strategies.jev_prune:JevPrune",
+        "codex": "bench.strategies.codex:Codex",
+        "anchored": "bench.strategies.anchored:Anchored",
+        "handoff": "bench.strategies.handoff:Handoff",
+        "recorded": "bench.strategies.recorded:Recorded",
         "custom": "bench.strategies.custom:Custom",
+    },
+)
+WRAPPERS = Registry(
+    "wrapper",
+    "bench.wrappers",
+    {
+        "reinject": "bench.strategies.wrappers.reinject:Reinject",
+        "history_pointer": "bench.strategies.wrappers.history_pointer:HistoryPointer",
+        "notes": "bench.strategies.wrappers.notes:Notes",
+        "restore_files": "bench.strategies.wrappers.restore_files:RestoreFiles",
+    },
+)
+MODELS = Registry(
+    "model",
+    "bench.models",
+    {
+        "scripted": "bench.models.scripted:Scripted",
+        "litellm": "bench.models.litellm:LiteLLM",
     },
 )
 FORMATS = Registry(
@@ -98,7 +144,11 @@ FORMATS = Registry(
     {
         "canonical": "bench.sessions.canonical:Reader",
         "claude_code": "bench.sessions.claude_code:Reader",
+        "openhands": "bench.sessions.openhands:Reader",
+        "pi": "bench.sessions.pi:Reader",
+        "cline": "bench.sessions.cline:Reader",
         "anthropic": "bench.sessions.anthropic:Reader",
+        "tau_bench": "bench.sessions.tau_bench:Reader",
         "openai": "bench.sessions.openai:Reader",
     },
 )

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.tokens import TokenCounter
+from bench.tools import INSTRUCTIONS
 from bench.turns import turns
-from bench.types import Cut, Message, Session
-
-# A root instruction file shown to the agent as a message, as recorders and products head it.
-_INSTRUCTIONS = re.compile(
-    r"\A(?:#+ |<[\w-]+>\s*|Contents of )?[\w./~-]*\b(AGENTS|CLAUDE|GEMINI|CONVENTIONS|copilot-instructions)\.md\b"
-)
+from bench.types import Cut, Message, RecordedCompaction, Session
 
 
 @dataclass(frozen=True)
@@ -62,12 +57,78 @@ class Cuts:
         )
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """Cuts where the recorded product itself compacted; the newest `tail` turns are kept, as at other cuts.
+
+    From its second compaction on, a product compacts what its last one left and what came since. Such a cut is one of an
+    episode: a session of its own that begins with what was left. Alternative compactions of one place are cuts of the
+    same context.
+    """
+
+    tail: int = 6
+
+    def of(self, session: Session, counter: TokenCounter) -> tuple[list[Cut], str]:
+        """The cuts in order, numbered as the compactions are, and a sentence about those that give none."""
+        if not session.compactions:
+            return [], f"{session.id}: no cut: no compaction is recorded in it"
+        cuts: list[Cut] = []
+        unusable: list[str] = []
+        for number, compaction in enumerate(session.compactions, 1):
+            episode = _episode(session, number)
+            if compaction.left is None:
+                unusable.append(f"{number} (what it left is not recorded)")
+            elif episode is None:
+                unusable.append(f"{number} (what the one before it left is not recorded)")
+            elif cut := self._cut(episode, number):
+                cuts.append(cut)
+            else:
+                unusable.append(f"{number} (nothing before it but what is kept)")
+        total = len(session.compactions)
+        sentence = f"{session.id}: {len(cuts)} of {total} recorded compactions are cuts; not {', '.join(unusable)}"
+        return cuts, sentence if unusable else ""
+
+    def _cut(self, episode: Session, number: int) -> Cut | None:
+        recorded = episode.compactions[0]
+        context, head_end = episode.messages[: recorded.before], head_length(episode.messages)
+        tail_start = (
+            tail_index(context, head_end, self.tail, _open_until(episode.messages)) if head_end < len(context) else head_end
+        )
+        return Cut(episode, number, recorded.before, head_end, tail_start, recorded) if tail_start > head_end else None
+
+
+def _episode(session: Session, number: int) -> Session | None:
+    """The session as the product saw it when it made compaction `number`, that one first in it.
+
+    None when what the last compaction at an earlier place left is not known.
+    """
+    compaction = session.compactions[number - 1]
+    earlier = [other for other in session.compactions[: number - 1] if other.before < compaction.before]
+    if not earlier:
+        return replace(session, compactions=session.compactions[number - 1 :])
+    last = earlier[-1]
+    if last.left is None:
+        return None
+    shift = len(last.left) - last.before
+
+    def moved(other: RecordedCompaction) -> RecordedCompaction:
+        return replace(other, before=other.before + shift)
+
+    return replace(
+        session,
+        id=f"{session.id}@{number}",
+        messages=(*last.left, *session.messages[last.before :]),
+        project=session.cluster,
+        compactions=tuple(map(moved, session.compactions[number - 1 :])),
+    )
+
+
 def head_length(messages: Sequence[Message]) -> int:
     """Number of pinned messages: system messages at the start, and a root instruction file shown as a user message."""
     end = 0
     while end < len(messages) and messages[end].role == "system":
         end += 1
-    if end + 1 < len(messages) and messages[end].role == "user" and _INSTRUCTIONS.match(messages[end].text):
+    if end + 1 < len(messages) and messages[end].role == "user" and INSTRUCTIONS.match(messages[end].text):
         end += 1
     return end
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.types import Message
+from bench.types import Message, ToolCall
 
 
 def turns(messages: Sequence[Message]) -> list[range]:
@@ -37,4 +37,21 @@ def units(messages: Sequence[Message]) -> list[list[int]]:
         for call in message.calls:
             owner[call.id] = len(found)
         found.append([index])
+    return found
+
+
+def seams(messages: Sequence[Message]) -> list[int]:
+    """Indexes at which the messages can be parted with no call torn from a result of it; 0 and their number are among them."""
+    inside = {index for unit in units(messages) for index in range(unit[0] + 1, unit[-1] + 1)}
+    return [index for index in range(len(messages) + 1) if index not in inside]
+
+
+def answered(messages: Sequence[Message]) -> dict[int, ToolCall]:
+    """The call that each result answers, by the index of the result: the newest before it with that id."""
+    calls: dict[str | None, ToolCall] = {}
+    found = {}
+    for index, message in enumerate(messages):
+        if message.role == "tool" and message.call_id in calls:
+            found[index] = calls[message.call_id]
+        calls |= {call.id: call for call in message.calls}
     return found

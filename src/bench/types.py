@@ -5,17 +5,21 @@ All records are frozen: a strategy, an agent or a measure gets them, none can ch
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import random
+    from pathlib import Path
 
 Role = Literal["system", "user", "assistant", "tool"]
 OutcomeName = Literal["applied", "noop", "fallback", "invalid", "failed"]
 ArmName = Literal["full", "floor", "strategy", "placebo"]
 AnswerStatus = Literal["answered", "abstained", "error"]
+FinishReason = Literal["stop", "length", "refusal", "tool_calls", "other"]
+ModelErrorKind = Literal["key", "rate_limit", "unavailable", "timeout", "connection", "window", "request", "answer"]
 
 
 class BenchError(Exception):
@@ -71,13 +75,18 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCompaction:
-    """A compaction the recorded product made itself, before message number `before`."""
+    """A compaction the recorded product made itself, before message number `before`.
+
+    `left` is the whole context that it left, in order: messages of the session keep their ids, what the product wrote
+    (its summary) has an id of its own; None when the recording does not tell.
+    """
 
     before: int
     trigger: str = ""
     tokens_before: int | None = None
     tokens_after: int | None = None
     summary: str = ""
+    left: tuple[Message, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +123,7 @@ class Cut:
     at: int
     head_end: int
     tail_start: int
+    recorded: RecordedCompaction | None = None  # what the recorded product itself left here
 
     @property
     def id(self) -> str:
@@ -140,7 +150,125 @@ class Cut:
         return self.session.messages[self.at :]
 
 
+# --- models ---------------------------------------------------------------------------------------------------
+
+
+class ModelError(Exception):
+    """A call of a model that gave nothing usable: no answer, or one that its caller has to refuse (`kind="answer"`).
+
+    The message is one sentence. `status` is the HTTP status where there was one; `gap` is how many tokens a request was
+    over the window, where that is known.
+    """
+
+    def __init__(self, kind: ModelErrorKind, message: str, *, status: int | None = None, gap: int | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.status = status
+        self.gap = gap
+
+    @property
+    def down(self) -> bool:
+        """Whether the next call would fail the same way, so that asking again is no use."""
+        return self.kind in ("key", "rate_limit", "unavailable", "timeout", "connection")
+
+
+class OverBudget(Exception):
+    """The next call could pass the run's `max_usd`: the run stops before it. Nobody but the runner catches this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """When a failed call is tried again: on which kinds of error, after which waits in seconds.
+
+    `statuses` narrows the kinds to errors of these HTTP statuses; None does not narrow them. A wait is not begun
+    when it would end `within` seconds after the first attempt or later. `len(waits) + 1` attempts at most.
+    """
+
+    kinds: frozenset[ModelErrorKind]
+    waits: tuple[float, ...]
+    within: float = math.inf
+    statuses: frozenset[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A model's answer. `usd` is None when no price is known; `cached` says that it came from the response cache."""
+
+    text: str
+    finish: FinishReason = "stop"
+    usage: Usage = Usage()
+    usd: float | None = None
+    seconds: float = 0.0
+    cached: bool = False
+
+
+@dataclass(frozen=True)
+class ModelCall:
+    """One call as a compaction made it: what the model was shown, and what came back (`output` or `error`)."""
+
+    purpose: str
+    request: tuple[Message, ...]
+    output: Output | None = None
+    error: str = ""
+
+
+class Model(Protocol):
+    """`identity` is everything that can change an answer; `window` and `max_output` are tokens, None when unknown.
+
+    `endpoint` is where requests go, empty when nothing leaves this process; `warning` is a sentence for the user before
+    the first call, or empty.
+    """
+
+    name: str
+    window: int | None
+    max_output: int | None
+    identity: Mapping[str, Any]
+    endpoint: str
+    warning: str
+
+    def price(self, usage: Usage) -> float | None:
+        """USD of a call with these tokens; None when no price is known."""
+        ...
+
+    def limit(self, folder: Path, max_usd: float) -> None:
+        """From now on raise OverBudget before a call that could bring what the run in `folder` spent over `max_usd`."""
+        ...
+
+    def generate(
+        self,
+        messages: Sequence[Message],
+        *,
+        purpose: str,
+        schema: Mapping[str, Any] | None = None,
+        max_tokens: int | None = None,
+        retry: Retry | None = None,
+    ) -> Output:
+        """Answer `messages`, as JSON of `schema` when one is given. Raises ModelError; `retry` replaces the model's own rule."""
+        ...
+
+
 # --- strategies -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    """A file as the session knew it. `read_at` and `changed_at` are message numbers, -1 for never.
+
+    `text` is what the calls before the cut showed of it; `whole` says whether that is all of it.
+    """
+
+    path: str
+    text: str
+    read_at: int = -1
+    changed_at: int = -1
+    whole: bool = True
+
+
+class Workspace(Protocol):
+    """Files as the session knew them, most recently read or written first. Nothing is read from a disk."""
+
+    @property
+    def files(self) -> tuple[KnownFile, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -148,7 +276,10 @@ class CompactionRequest:
     """What a strategy is told beside the context.
 
     `head` and `tail` are message counts at the two ends that the experiment pins. `target_tokens` is for the whole
-    context. `count` gives the tokens of messages. `rng` is seeded by session, cut and strategy.
+    context, `window` is the window in tokens of the continued agent's model. `count` gives the tokens of messages. `rng`
+    is seeded by session, cut and strategy. `instructions` is what a user said with the compaction. `earlier` are the
+    outcomes of the compactions that this session went through before, oldest first. `recorded` is what the recorded
+    product left here; only the strategy of that name may look at it.
     """
 
     head: int
@@ -156,26 +287,52 @@ class CompactionRequest:
     target_tokens: int
     count: Callable[[Sequence[Message]], int]
     rng: random.Random
+    window: int = 200_000
+    session: str = ""
+    instructions: str = ""
+    model: Model | None = None
+    workspace: Workspace | None = None
+    earlier: tuple[OutcomeName, ...] = ()
+    recorded: RecordedCompaction | None = None
 
 
 @dataclass(frozen=True)
 class Compaction:
-    """One application of a strategy at a cut. An unchanged context is `noop`, never `applied`."""
+    """One application of a strategy at a cut. An unchanged context is `noop`, never `applied`.
+
+    `note` is one line for people, `details` are facts for machines (which rule decided, what a fallback said), `calls`
+    is filled in by the experiment.
+    """
 
     messages: tuple[Message, ...]
     outcome: OutcomeName = "applied"
     note: str = ""
     seconds: float = 0.0
     error: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    calls: tuple[ModelCall, ...] = ()
 
 
 @runtime_checkable
 class Strategy(Protocol):
+    """`source` says where the behaviour is described: seed or specification section, product and version."""
+
     name: str
     version: str
+    source: str
     needs_model: bool
 
     def compact(self, context: Sequence[Message], request: CompactionRequest) -> Compaction: ...
+
+
+class Wrapper(Protocol):
+    """Adds to what any strategy made. `privileged` says that it uses what no product would know at that moment."""
+
+    name: str
+    version: str
+    privileged: bool
+
+    def wrap(self, context: Sequence[Message], made: Compaction, request: CompactionRequest) -> Compaction: ...
 
 
 # --- probes and answers ---------------------------------------------------------------------------------------

@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from running import SMALL, lines, run, summary, write_sessions
 
 from bench.__main__ import COMMANDS, main
 from bench.commands.run import _arranged, with_hydra
-from bench.registry import AGENTS, FORMATS, PROBES, STRATEGIES
+from bench.registry import AGENTS, FORMATS, MODELS, PROBES, STRATEGIES, WRAPPERS
 from bench.sessions import load
 from making import assistant, call, result, session, user, value, work, write_openai
+from running import SMALL, lines, run, summary, write_sessions
 
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 
@@ -64,6 +64,8 @@ def process(tail: str, *arguments: str, **environment: str) -> subprocess.Comple
     ("kind", "names"),
     [
         ("strategies", STRATEGIES.names()),
+        ("wrappers", WRAPPERS.names()),
+        ("models", ["none", *MODELS.names()]),
         ("formats", FORMATS.names()),
         ("probes", PROBES.names()),
         ("agents", AGENTS.names()),
@@ -93,9 +95,13 @@ def test_list_sessions(bench, bundled):
     assert {row[2] for row in rows} == {"tuning", "held_out"}
 
 
-@pytest.mark.parametrize("arguments", [[], ["models"], ["agents", "formats"]])
+@pytest.mark.parametrize("arguments", [[], ["things"], ["agents", "formats"]])
 def test_list_of_something_else(bench, arguments):
-    assert bench("list", *arguments) == (2, "", "error: list takes one of: strategies, sessions, formats, probes, agents\n")
+    assert bench("list", *arguments) == (
+        2,
+        "",
+        "error: list takes one of: strategies, wrappers, models, sessions, formats, probes, agents\n",
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -158,7 +164,7 @@ def test_estimate_counts_what_the_run_then_does(bench, sessions, tmp_path):
         tokens = [line["tokens_before"] for line in compactions]
         assert row == [
             row[0], str(made["sessions"]), str(made["cuts"]), str(made["probes"]), str(len(lines(folder / "records.jsonl"))),
-            f"{sum(tokens):,}", f"{max(tokens):,}", "0", "0.00", folder.name,
+            f"{sum(tokens):,}", f"{max(tokens):,}", "–", "0", "0", "0", "0.00", folder.name,
         ]  # fmt: skip
 
 

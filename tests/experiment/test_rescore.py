@@ -8,10 +8,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from running import files, lines, run, summary, write_lines_of, write_sessions
 
 from bench.__main__ import main
 from bench.experiment.rescore import rescore
+from running import files, lines, run, summary, write_lines_of, write_sessions
 
 
 @pytest.fixture(scope="module")

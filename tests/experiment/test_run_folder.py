@@ -15,7 +15,6 @@ from pathlib import Path
 
 import orjson
 import pytest
-from running import DATA, SMALL, config, files, lines, run, summary, write_compactors, write_sessions
 
 from bench.__main__ import main
 from bench.experiment import plan, runner
@@ -24,6 +23,7 @@ from bench.experiment.store import Run, Store, context_objects
 from bench.probes import bank as banks
 from bench.types import Answer, BenchError
 from making import work
+from running import DATA, SMALL, config, files, lines, run, summary, write_compactors, write_sessions
 
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 
@@ -136,7 +136,7 @@ def test_a_killed_run_goes_on_and_ends_as_if_it_had_not_been_killed(sessions, tm
     assert not (folder / "summary.json").exists()
 
     stop.unlink()
-    custom = {"name": "custom", "target": f"{compactors}:killed"}
+    custom = {"name": "custom", "target": f"{compactors}:killed", "isolate": False}  # all that configs/strategy/custom.yaml has
     again(sessions, folder, strategy=custom)
     assert Run(folder).header["status"] == "success"
     assert files(folder) == files(run(sessions, tmp_path / "b", custom))

@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 
 import pytest
-from running import config, lines, run, summary
 
 from bench.analysis import table
 from bench.experiment.summary import summarise
 from bench.measures.structure import PROVIDERS
 from bench.probes.bank import Bank
 from bench.types import Probe
+from running import config, lines, run, summary
 
 T_7 = 2.364624251592785  # 97.5 % quantile of t with 7 degrees of freedom, from a table
 
 
 def header() -> dict:
     return {
-        "schema": 1, "run_id": "r", "status": "success", "strategy": {"name": "made", "version": "1"},
+        "schema": 1, "run_id": "r", "status": "success", "strategy": {"name": "made", "label": "made", "version": "1"},
         "agent": {"name": "reader", "label": "reader"}, "model": None, "tokenizer": "o200k_base", "bank_sha256": "0", "versions": {},
         "config": {"seed": 0, "sessions": {"path": "there", "split": "all"}},
     }  # fmt: skip
@@ -28,14 +28,14 @@ def compaction(number: int, **fields) -> dict:
     return {
         "cut": f"s{number}#1", "session": f"s{number}", "cluster": f"s{number}", "outcome": "applied", "tokens_before": 1000,
         "tokens_after": 250, "turns_before": 20, "turns_after": 5, "target_tokens": 200, "tail_kept": 1.0,
-        "violations": {provider: [] for provider in PROVIDERS},
+        "calls": [], "violations": {provider: [] for provider in PROVIDERS},
     } | fields  # fmt: skip
 
 
 def record(number: int, category: str, arm: str, score: float | None, survives: bool | None = None, **fields) -> dict:
     return {
         "cut": f"s{number}#1", "probe": f"s{number}#1/{category}", "arm": arm, "category": category, "forced": category == "work_done",
-        "survives": survives, "status": "answered", "score": score, "outcome": "right" if score else "wrong",
+        "survives": survives, "visible": None, "status": "answered", "score": score, "outcome": "right" if score else "wrong",
     } | fields  # fmt: skip
 
 

@@ -30,6 +30,13 @@ def full() -> Session:
     )
 
 
+def compacted() -> Session:
+    """`full` with a compaction that left a summary, one message as it stands and one that it rewrote."""
+    made = full()
+    left = (made.messages[0], user("so far", id="summary-1"), made.messages[2], replace(made.messages[3], text="[cut]"))
+    return replace(made, compactions=(RecordedCompaction(4, "auto", 100, 20, "so far", left), RecordedCompaction(4, left=())))
+
+
 def same(loaded: Session, made: Session) -> bool:
     return replace(loaded, source=made.source, problems=()) == replace(made, problems=())
 
@@ -42,6 +49,32 @@ def test_what_is_written_is_read(tmp_path, name):
     assert same(loaded, full())
     assert loaded.source.format == "canonical"
     assert loaded.problems == ()
+
+
+def test_what_a_compaction_left_comes_back(tmp_path):
+    path = tmp_path / "a.jsonl"
+    canonical.write(compacted(), path)
+    assert same(load(path).sessions[0], compacted())
+    left = json.loads(path.read_text().splitlines()[0])["compactions"][0]["left"]
+    assert [left[0], left[2]] == ["m0", "m2"]
+    assert [json.loads(item)["text"] for item in (left[1], left[3])] == ["so far", "[cut]"]
+
+
+@pytest.mark.parametrize("left", ["m0", [1], [None], ["nowhere"], ["{}"], [["m0"]], [{"role": "user"}], ['{"role": "robot"}']])
+def test_what_a_compaction_left_is_unknown_when_an_item_cannot_be_read(tmp_path, left):
+    header = HEADER | {"compactions": [{"before": 1, "left": left}]}
+    path = write_lines(tmp_path / "a.jsonl", [header, {"role": "user", "text": "a", "id": "m0"}])
+    made = load(path).sessions[0]
+    assert made.compactions == (RecordedCompaction(1),)
+    assert len(made.problems) == (0 if isinstance(left, str) else 1)
+
+
+def test_a_file_from_before_what_was_left_was_recorded_is_read(tmp_path):
+    header = HEADER | {
+        "compactions": [{"before": 1, "trigger": "auto", "tokens_before": 5, "tokens_after": None, "summary": "s"}]
+    }
+    path = write_lines(tmp_path / "a.jsonl", [header, {"role": "user", "text": "a", "id": "m0"}])
+    assert load(path).sessions[0].compactions == (RecordedCompaction(1, "auto", 5, None, "s"),)
 
 
 def test_the_same_session_gives_the_same_bytes(tmp_path):
@@ -65,7 +98,7 @@ def test_datasets_reads_a_canonical_file_as_one_table(tmp_path, monkeypatch):
     from datasets import load_dataset
 
     path = tmp_path / "a.jsonl"
-    canonical.write(full(), path)
+    canonical.write(compacted(), path)
     table = load_dataset("json", data_files=str(path), cache_dir=str(tmp_path / "cache"), split="train")
     assert len(table) == 1 + len(full().messages)
     assert set(canonical.message_record(full().messages[0])) | set(canonical.header_record(full())) == set(table.column_names)
@@ -73,9 +106,19 @@ def test_datasets_reads_a_canonical_file_as_one_table(tmp_path, monkeypatch):
     assert table["calls"][3] == [{"id": "c", "name": "Read", "arguments": '{"path":"a","lines":[1,2.5,null]}'}]
 
 
-@given(sessions(), st.builds(RecordedCompaction, COUNTS, WORDS, st.none() | COUNTS, st.none() | COUNTS, WORDS), WORDS)
+@st.composite
+def compactions(draw: st.DrawFn, made: Session) -> RecordedCompaction:
+    """A compaction that leaves any of the messages, as they are or rewritten, and summaries of its own."""
+    kept = st.sampled_from(made.messages)
+    item = kept | st.builds(replace, kept, text=WORDS) | st.builds(user, WORDS, id=WORDS.map(lambda name: f"summary-{name}"))
+    left = draw(st.none() | st.lists(item, max_size=4, unique_by=lambda message: message.id).map(tuple))
+    return RecordedCompaction(draw(COUNTS), draw(WORDS), draw(st.none() | COUNTS), draw(st.none() | COUNTS), draw(WORDS), left)
+
+
+@given(sessions().flatmap(lambda made: st.tuples(st.just(made), compactions(made))), WORDS)
 @settings(derandomize=True, max_examples=60, deadline=None)
-def test_random_sessions_come_back(tmp_path_factory, made, compaction, words):
+def test_random_sessions_come_back(tmp_path_factory, both, words):
+    made, compaction = both
     made = replace(made, compactions=(compaction,), project=words, cwd=words, model=words, id=words)
     path = tmp_path_factory.mktemp("canonical", numbered=True) / "a.jsonl"
     canonical.write(made, path)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bench.sessions import load
-from bench.types import BenchError, RecordedCompaction, Usage
+from bench.types import BenchError, Message, RecordedCompaction, Usage
 from making import assistant, call, claude_code_entries, essence, result, session, user, work, write_claude_code, write_lines
 
 IDENTITY = {"sessionId": "s1", "cwd": "/srv/app", "version": "2.1.0"}
@@ -190,14 +190,15 @@ def test_a_recorded_compaction_is_kept_beside_the_messages(tmp_path):
         said("next", uuid="u9"),
     )
     assert [m.text for m in made.messages] == ["go", "done", "next"]
-    assert made.compactions == (RecordedCompaction(2, "auto", 167081, 9000, "It went on."),)
+    left = (Message("user", "It went on.", id="summary-1"),)
+    assert made.compactions == (RecordedCompaction(2, "auto", 167081, 9000, "It went on.", left),)
     assert made.problems == ()
 
 
 @pytest.mark.parametrize("metadata", [{}, {"preTokens": "many"}, {"trigger": None}])
 def test_a_boundary_alone(tmp_path, metadata):
     made = read(tmp_path, said("go"), boundary(**metadata))
-    assert [(c.before, c.trigger, c.summary) for c in made.compactions] == [(1, "", "")]
+    assert [(c.before, c.trigger, c.summary, c.left) for c in made.compactions] == [(1, "", "", None)]
 
 
 def test_a_boundary_whose_metadata_is_no_object(tmp_path):
@@ -207,9 +208,76 @@ def test_a_boundary_whose_metadata_is_no_object(tmp_path):
 
 def test_a_summary_without_its_boundary_is_noted(tmp_path):
     made = read(tmp_path, summary("Before this we ..."), said("go", uuid="u2"))
-    assert made.compactions == (RecordedCompaction(0, summary="Before this we ..."),)
+    assert [(c.before, c.summary, [m.text for m in c.left]) for c in made.compactions] == [
+        (0, "Before this we ...", ["Before this we ..."])
+    ]
     assert made.problems == ("a compaction summary without its boundary",)
     assert [m.text for m in made.messages] == ["go"]
+
+
+CONVERSATION = (
+    said("go", uuid="1"),
+    answer(text("I look."), uuid="2", id="a"),
+    answer(use("t"), uuid="3", id="a"),
+    said([got("t", "out")], uuid="4"),
+    answer(text("so"), uuid="5", id="b"),
+)
+
+
+def preserved(*uuids):
+    return {"preservedMessages": {"anchorUuid": "cs", "uuids": list(uuids)}}
+
+
+def segment(head, tail):
+    return {"preservedSegment": {"headUuid": head, "anchorUuid": "cs", "tailUuid": tail}}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected", "problems"),
+    [
+        ({}, [], 0),
+        (preserved("3", "4", "5"), ["m1", "m2", "m3"], 0),  # a line of a merged answer stands for all of it
+        (preserved("2", "3", "4"), ["m1", "m2"], 0),
+        (segment("3", "5"), ["m1", "m2", "m3"], 0),
+        (preserved("gone", "5"), ["m3"], 1),
+        (segment("gone", "5"), ["m3"], 1),
+        ({"preservedMessages": {"uuids": "5"}, "preservedSegment": []}, [], 0),
+    ],
+)
+def test_a_compaction_leaves_its_summary_and_what_it_preserved(tmp_path, metadata, expected, problems):
+    made = read(tmp_path, *CONVERSATION, boundary(**metadata), summary("so far"), said("next", uuid="9"))
+    left = made.compactions[0].left
+    assert [m.id for m in left] == ["summary-1", *expected]
+    assert list(left[1:]) == [m for m in made.messages if m.id in expected]
+    assert len([p for p in made.problems if "are not in the file" in p]) == problems
+
+
+def test_files_attached_behind_a_summary_were_left_by_the_compaction(tmp_path):
+    def attachment(uuid, **fields):
+        return {"type": "attachment", "uuid": uuid, "attachment": fields}
+
+    file = {"type": "file", "filename": "/a.py", "content": {"type": "text", "file": {"filePath": "/a.py", "content": "x = 1"}}}
+    made = read(
+        tmp_path, attachment("0", **file), *CONVERSATION, attachment("6", **file), boundary(), summary("so far"),
+        attachment("7", **file), attachment("8", type="hook_success", content="x"), said("next", uuid="9"), attachment("10", **file),
+    )  # fmt: skip
+    assert [m.text for m in made.compactions[0].left] == ["so far", "/a.py\nx = 1"]
+    assert len(made.messages) == 5
+
+
+def test_a_microcompaction_leaves_everything_but_the_results_it_cleared(tmp_path):
+    micro = {
+        "type": "system", "subtype": "microcompact_boundary", "uuid": "mb",
+        "microcompactMetadata": {"trigger": "auto", "preTokens": 60, "tokensSaved": 20, "compactedToolIds": ["t"]},
+    }  # fmt: skip
+    made = read(tmp_path, *CONVERSATION, micro, said("next", uuid="8"), boundary(**preserved("4", "8")), summary("so far"))
+    cleared, whole = made.compactions
+    assert (cleared.before, cleared.trigger, cleared.tokens_before, cleared.tokens_after) == (4, "microcompact", 60, 40)
+    assert [(m.id, m.text) for m in cleared.left] == [
+        ("m0", "go"), ("m1", "I look."), ("m2", "[result cleared]"), ("m3", "so"),
+    ]  # fmt: skip
+    assert [(m.id, m.text) for m in whole.left] == [("summary-2", "so far"), ("m2", "[result cleared]"), ("m4", "next")]
+    assert made.messages[2].text == "out"
 
 
 def test_history_that_a_second_compaction_appends_again_is_read_once(tmp_path):

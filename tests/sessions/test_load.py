@@ -26,6 +26,16 @@ from making import (
     write_lines,
     write_openai,
 )
+from writing import (
+    cline_record,
+    openhands_events,
+    pi_entries,
+    write_canonical,
+    write_cline,
+    write_openhands,
+    write_pi,
+    write_tau_bench,
+)
 
 ENTRY = {"type": "user", "uuid": "u1", "sessionId": "s1", "message": {"role": "user", "content": "go"}}
 
@@ -38,18 +48,24 @@ def texts(path):
     return [[m.text for m in s.messages] for s in load(path).sessions]
 
 
-def write_canonical(made, path):
-    canonical.write(made, path)
-    return path
-
-
-WRITERS = {"canonical": write_canonical, "claude_code": write_claude_code, "anthropic": write_anthropic, "openai": write_openai}
+WRITERS = {
+    "canonical": write_canonical,
+    "claude_code": write_claude_code,
+    "openhands": write_openhands,
+    "pi": write_pi,
+    "cline": write_cline,
+    "anthropic": write_anthropic,
+    "tau_bench": write_tau_bench,
+    "openai": write_openai,
+}
+WITHOUT_SYSTEM = ("claude_code", "pi")  # the recorder leaves the system prompt out
 
 
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("ending", ["json", "jsonl", "log", "jsonl.gz"])
 def test_a_format_is_known_by_content_whatever_the_name(tmp_path, name, ending):
-    path = WRITERS[name](work(2, with_system=name != "claude_code"), tmp_path / "plain")
+    made = work(2, with_system=name not in WITHOUT_SYSTEM)
+    path = WRITERS[name](made, tmp_path / "plain")
     target = tmp_path / f"x.{ending}"
     target.write_bytes(gzip.compress(path.read_bytes()) if name == "openai" else path.read_bytes())  # compressed under any name
     path.unlink()
@@ -57,7 +73,7 @@ def test_a_format_is_known_by_content_whatever_the_name(tmp_path, name, ending):
         canonical.write(work(2), target)
     loaded = load(target).sessions
     assert [s.source.format for s in loaded] == [name]
-    assert essence(loaded[0].messages) == essence(work(2, with_system=name != "claude_code").messages)
+    assert essence(loaded[0].messages) == essence(made.messages)
 
 
 def test_every_format_is_tested_here():
@@ -339,9 +355,33 @@ def only_sessions_or_one_error(data: bytes, suffix: str = ".jsonl") -> None:
         json.dumps([made.problems, made.source.path, made.cluster], ensure_ascii=False).encode()
 
 
+BOUNDARY = {
+    "type": "system", "subtype": "compact_boundary", "uuid": "b",
+    "compactMetadata": {"trigger": "auto", "preTokens": 9, "preservedMessages": {"uuids": ["u1", "u2"]}},
+}  # fmt: skip
+SUMMARY = {"type": "user", "uuid": "s", "isCompactSummary": True, "message": {"role": "user", "content": "so far"}}
+CONDENSATION = {
+    "kind": "Condensation", "id": "k", "forgotten_event_ids": ["e2", "e3", "e4", "e5"], "summary": "so far", "summary_offset": 2,
+}  # fmt: skip
+V0 = [
+    {"id": 1, "source": "user", "action": "message", "args": {"content": "go"}},
+    {
+        "id": 2,
+        "action": "run",
+        "args": {"command": "ls"},
+        "tool_call_metadata": {"tool_call_id": "c", "model_response": {"id": "r"}},
+    },
+    {"id": 3, "observation": "run", "cause": 2, "content": "a", "extras": {}},
+    {"id": 4, "action": "condensation", "args": {"forgotten_event_ids": [2, 3], "summary": "so far", "summary_offset": 1}},
+]
+COMPACTION = {"type": "compaction", "id": "k", "parentId": "p5", "summary": "so far", "firstKeptEntryId": "p3", "tokensBefore": 9}
 SEEDS = [
     canonical.dumps(work(1)),
-    "\n".join(json.dumps(line) for line in claude_code_entries(work(1))).encode(),
+    "\n".join(json.dumps(line) for line in [*claude_code_entries(work(1)), BOUNDARY, SUMMARY]).encode(),
+    "\n".join(json.dumps(line) for line in [*openhands_events(work(1)), CONDENSATION]).encode(),
+    json.dumps({"instance_id": "i", "history": V0}).encode(),
+    "\n".join(json.dumps(line) for line in [*pi_entries(work(1)), COMPACTION]).encode(),
+    json.dumps(cline_record(work(1))).encode(),
     json.dumps(
         {
             "system": "s",

@@ -14,6 +14,7 @@ _COLUMNS = (
     ("token reduction", "token_reduction"), ("compression", "compression_ratio"), ("messages kept", "message_preservation"),
     ("efficiency", "efficiency"), ("tail kept", "tail_kept"),
 )  # fmt: skip
+_MODEL_COLUMNS = ("shown to the model", "USD")
 _UNBOUNDED = frozenset({"compression_ratio"})  # every other metric shown lies between 0 and 1
 
 
@@ -35,7 +36,8 @@ def estimate(value: Mapping[str, Any], highest: float = 1.0) -> str:
 
 def rows(summaries: Sequence[Summary]) -> tuple[list[str], list[list[str]]]:
     """(headings, a row for each run): strategy, its metrics, validity by provider, outcomes."""
-    headings = ["strategy", *(heading for heading, _ in _COLUMNS), "valid o/a/g", "outcomes"]
+    asked = any(s["model_calls"]["calls"] for s in summaries)
+    headings = ["strategy", *(heading for heading, _ in _COLUMNS), "valid o/a/g", *(_MODEL_COLUMNS if asked else ()), "outcomes"]
     body = []
     for s in summaries:
         valid = "/".join(f"{s['structure'][p]['value']:.2f}" for p in ("openai", "anthropic", "gemini"))
@@ -45,16 +47,40 @@ def rows(summaries: Sequence[Summary]) -> tuple[list[str], list[list[str]]]:
                 title(s),
                 *(estimate(s["metrics"][name], float("inf") if name in _UNBOUNDED else 1.0) for _, name in _COLUMNS),
                 valid,
+                *(_asked(s) if asked else ()),
                 outcomes,
             ]
         )
     return headings, body
 
 
+def _asked(summary: Summary) -> list[str]:
+    """What the strategy's model was shown of the probes, and what its calls took."""
+    calls = summary["model_calls"]
+    if not calls["calls"]:
+        return ["–"] * len(_MODEL_COLUMNS)
+    usd = "–" if calls["usd"] is None else f"{calls['usd']:.4f}"
+    return [estimate(summary["metrics"]["visible"]), usd]
+
+
+def model_line(summary: Summary) -> str:
+    """What the strategy's model was asked and what that took."""
+    calls, shown = summary["model_calls"], summary["metrics"]["visible"]
+    usd = "price unknown" if calls["usd"] is None else f"${calls['usd']:.4f} by list price"
+    seen = (
+        ""
+        if shown["value"] is None
+        else f"; the evidence of {shown['value']:.0%} of the probes (mean over categories) stood in a request"
+    )
+    return (
+        f"{title(summary)}: {calls['calls']} model calls ({calls['failed']} failed, {calls['cached']} from the cache), "
+        f"{calls['input']:,} tokens in, {calls['output']:,} out, {usd}{seen}"
+    )
+
+
 def title(summary: Summary) -> str:
-    """The strategy's name, with the parameters that set it apart from its defaults left to the header."""
-    strategy = summary["strategy"]
-    return f"{strategy['name']} (faithful)" if strategy.get("faithful") else strategy["name"]
+    """The strategy with what sets it apart: parameters that are not its defaults, wrappers, the model it asks."""
+    return summary["strategy"]["label"]
 
 
 def session_rows(summaries: Sequence[Summary]) -> tuple[list[str], list[list[str]]]:
@@ -101,6 +127,8 @@ def caption(summary: Summary) -> str:
         "Means over categories with 95 % intervals over clusters (t, G-1; retention: bootstrap); valid for OpenAI/Anthropic/Gemini. "
         f"Controls: {controls}."
     )
+    if (summary["model"] or {}).get("name") == "scripted":
+        text += " The scripted model writes no summary: its rows measure sizes and rules only."
     if not summary["valid"]:
         text += f" INVALID: {'; '.join(summary['invalid_because'])}."
     return text

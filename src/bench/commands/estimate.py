@@ -29,24 +29,30 @@ def _job(values: dict[str, Any]) -> list[str]:
     from bench.commands.screen import reporter
     from bench.config import validate
     from bench.experiment import plan
+    from bench.experiment.forecast import forecast
 
     values.pop("experiment", None)
     with reporter() as report:
         made = plan.make(validate(values), report.stage)
+        report.stage("rehearsing the compactions")
+        ahead = forecast(made)
     probes = sum(len(probes) for probes in made.bank.probes.values())
     placebos = sum(len(probes) for probes in made.bank.placebos.values())
     tokens = sum(made.counter.messages(cut.context) for cut in made.cuts)
     longest = max(made.counter.messages(cut.context) for cut in made.cuts)
-    # Neither the strategies nor the agents that this version ships call a model.
     return [
-        made.strategy.name, str(len({cut.session.id for cut in made.cuts})), str(len(made.cuts)), str(probes), str(3 * probes + placebos), f"{tokens:,}", f"{longest:,}",
-        "0", "0.00", made.run_id,
+        made.label, str(len({cut.session.id for cut in made.cuts})), str(len(made.cuts)), str(probes), str(3 * probes + placebos), f"{tokens:,}", f"{longest:,}",
+        (made.model.endpoint or "this process") if made.model else "–", str(ahead.calls), f"{ahead.tokens_in:,}", f"{ahead.tokens_out:,}",
+        "unknown" if ahead.usd is None else f"{ahead.usd:.2f}", made.run_id,
     ]  # fmt: skip
 
 
 def _finish(rows: list[list[str]]) -> int:
     from bench.commands.screen import print_table
 
-    headings = ["strategy", "sessions", "cuts", "probes", "answers", "tokens of context", "longest", "model calls", "USD", "run"]
+    headings = [
+        "strategy", "sessions", "cuts", "probes", "answers", "tokens of context", "longest", "sends to", "model calls", "tokens in",
+        "tokens out at most", "USD at most", "run",
+    ]  # fmt: skip
     print_table(headings, rows)
     return 0

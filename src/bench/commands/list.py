@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 
-from bench.paths import config_dir, data_dir
-from bench.registry import AGENTS, FORMATS, PROBES, STRATEGIES, Registry
+from bench.paths import data_dir
+from bench.registry import AGENTS, FORMATS, MODELS, PROBES, STRATEGIES, WRAPPERS, Registry
 from bench.types import BenchError
 
 HELP = """\
-usage: python -m bench list strategies|sessions|formats|probes|agents
+usage: python -m bench list strategies|wrappers|models|sessions|formats|probes|agents
 
 Prints the names that the configuration takes, a line each. Packages add to them through the entry-point groups
-bench.strategies, bench.sessions, bench.agents and bench.probes.
+bench.strategies, bench.wrappers, bench.models, bench.sessions, bench.agents and bench.probes.
 """
 
 
@@ -21,7 +22,15 @@ def main(arguments: Sequence[str]) -> int:
     if set(arguments) & {"-h", "--help"}:
         print(HELP, end="")
         return 0
-    kinds = {"strategies": _strategies, "sessions": _sessions, "formats": _formats, "probes": _probes, "agents": _agents}
+    kinds = {
+        "strategies": _strategies,
+        "wrappers": _wrappers,
+        "models": _models,
+        "sessions": _sessions,
+        "formats": _formats,
+        "probes": _probes,
+        "agents": _agents,
+    }
     if len(arguments) != 1 or arguments[0] not in kinds:
         raise BenchError(f"list takes one of: {', '.join(kinds)}")
     rows = kinds[arguments[0]]()
@@ -41,19 +50,40 @@ def _described(registry: Registry) -> list[tuple[str, ...]]:
 
 
 def _strategies() -> list[tuple[str, ...]]:
-    rows = [("name", "version", "needs", "parameters", "what it does")]
+    rows = [("name", "version", "needs", "source", "what it does", "parameters")]
     for name in STRATEGIES.names():
         strategy = STRATEGIES.get(name)
-        file = config_dir() / "strategy" / f"{name}.yaml"
-        parameters = " ".join(_parameters(file.read_text())) if file.is_file() else ""
         needs = "a model" if strategy.needs_model else "nothing"
-        rows.append((name, str(strategy.version), needs, parameters or "-", _first_sentence(strategy)))
+        version = strategy.version if isinstance(strategy.version, str) else "-"  # custom: a hash of the file that is named
+        rows.append(
+            (name, version or "-", needs, getattr(strategy, "source", "-"), _first_sentence(strategy), _parameters(strategy))
+        )
     return rows
 
 
-def _parameters(text: str) -> list[str]:
-    lines = (line.split("#")[0].strip() for line in text.splitlines())
-    return [line.replace(": ", "=") for line in lines if ": " in line and not line.startswith("name:")]
+def _wrappers() -> list[tuple[str, ...]]:
+    rows = [("name", "version", "what it adds to any strategy", "parameters")]
+    for name in WRAPPERS.names():
+        wrapper = WRAPPERS.get(name)
+        rows.append((name, wrapper.version, _first_sentence(wrapper), _parameters(wrapper)))
+    return rows
+
+
+def _models() -> list[tuple[str, ...]]:
+    rows = [("name", "what it is", "parameters"), ("none", "No model: enough for every strategy that needs nothing", "-")]
+    return rows + [(name, _first_sentence(MODELS.get(name)), _parameters(MODELS.get(name))) for name in MODELS.names()]
+
+
+def _parameters(factory: object) -> str:
+    """`keep=3 keep_text=True`: what a dataclass takes, with its defaults."""
+    if not dataclasses.is_dataclass(factory):
+        return "-"
+    shown = []
+    for field in dataclasses.fields(factory):
+        if field.init:
+            default = field.default_factory() if field.default is dataclasses.MISSING else field.default
+            shown.append(f"{field.name}={json.dumps(default)}")
+    return " ".join(shown) or "-"
 
 
 def _sessions() -> list[tuple[str, ...]]:

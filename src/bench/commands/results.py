@@ -36,6 +36,8 @@ def print_runs(runs: Sequence[Run]) -> None:
     if sentence:
         out.print(sentence, markup=False)
     for summary in summaries:
+        if summary["model_calls"]["calls"]:
+            out.print(table.model_line(summary), markup=False)
         errors = summary["errors"]
         if any(errors.values()):
             out.print(

@@ -7,10 +7,13 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.paths import config_dir
 from bench.types import BenchError
+
+if TYPE_CHECKING:
+    from bench.experiment.plan import Plan
 
 HELP = """\
 usage: python -m bench run [-m] [key=value ...]
@@ -21,12 +24,23 @@ Runs a strategy over recorded sessions and reports what it loses. The same comma
   python -m bench run -m strategy=none,reset,oldest,middle,trim_tools,prune
   python -m bench run strategy=prune sessions.path=~/.claude/projects/my-app
   python -m bench run strategy=custom strategy.target=my_compactor.py:compact
+  python -m bench run strategy=claude_code model=litellm model.model=PROVIDER/NAME
+  python -m bench run -m strategy=recorded,prune replay=recorded sessions.path=~/.claude/projects/my-app
 
 keys
-  strategy=NAME               none, reset, oldest, middle, trim_tools, prune, custom; strategy.KEY=VALUE sets a parameter
+  strategy=NAME               without a model: none, reset, oldest, middle, hybrid, trim_tools, prune, mask_observations,
+                              clear_tool_uses, opencode_prune, cline_truncate, recorded, custom; with one: claude_code,
+                              kode, gemini_cli, gemini_compact, gemini_prune, jev_prune, codex, anchored, handoff;
+                              strategy.KEY=VALUE sets a parameter (`python -m bench list strategies` has them all)
+  strategy.wrap=[NAME,...]    wrappers: reinject, history_pointer, notes, restore_files ('{name: reinject, file: F.md}')
+  strategy.instructions=TEXT  what a user says with the compaction; reaches every summariser
+  model=NAME                  none (default), scripted (measures sizes only), litellm with model.model=PROVIDER/NAME and
+                              model.api_base=URL for any OpenAI-compatible server; keys come from the environment only
+  max_usd=X                   stop before a model call that could bring what the run spent over this
   sessions.path=PATH          file, folder or glob of recorded sessions; default: the bundled ones
-  sessions.format=NAME        canonical, claude_code, anthropic, openai; default: by content
+  sessions.format=NAME        canonical, claude_code, openhands, pi, cline, tau_bench, anthropic, openai; default: by content
   sessions.split=NAME         of the bundled families: all, tuning, held_out
+  replay=NAME                 cuts (default), recorded: where the recorded product itself compacted
   replay.number=N             cuts a session (5), replay.target_ratio=X share of tokens to keep (0.5)
   agent=NAME                  reader (default), oracle (calibration only), scripted
   executor.workers=N          processes (1)
@@ -43,7 +57,7 @@ options
 exit codes: 0 done, 1 done with more failed cells than fail_on_error, 2 usage or set-up
 """
 
-_FREE_TEXT = ("sessions.path", "results_dir", "strategy.target")
+_FREE_TEXT = ("sessions.path", "results_dir", "strategy.target", "strategy.instructions", "model.api_base", "model.model")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -154,8 +168,24 @@ def _job(values: dict[str, Any]) -> Path:
     config = validate(values)
     with reporter() as report:
         made = plan.make(config, report.stage)
-        report.stage(f"{made.strategy.name}")
+        if made.model:
+            report.say(announcement(made))
+        report.stage(made.label)
         return runner.run(made, report.cells)
+
+
+def announcement(made: Plan) -> str:
+    """What is about to leave this machine: where to, how much, at what price."""
+    from bench.experiment.forecast import forecast
+
+    model = made.model
+    assert model is not None
+    if not model.endpoint:
+        return f"note: {model.warning}"
+    ahead = forecast(made)
+    price = "no price is known" if ahead.usd is None else f"about ${ahead.usd:.2f} at most"
+    text = f"{made.label}: sends to {model.endpoint}: {ahead} ({price}; what the response cache holds is not sent again)"
+    return f"{text}\nwarning: {model.warning}" if model.warning else text
 
 
 def _finish(folders: list[Path]) -> int:

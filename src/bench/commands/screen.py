@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-PIPED_WIDTH = 230
+PIPED_WIDTH = 300
 _CONTROLS = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 
@@ -56,6 +56,10 @@ class Reporter:
     def stage(self, text: str) -> None:
         if self._bar:
             self._bar.update(self._task, description=plain(text)[:60])
+
+    def say(self, text: str) -> None:
+        """A sentence that stays on the screen."""
+        (self._bar.console if self._bar else console(errors=True)).print(plain(text), markup=False)
 
     def cells(self, done: int, total: int, errors: int) -> None:
         if self._bar:

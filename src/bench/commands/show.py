@@ -90,7 +90,7 @@ def _show(folder: Path, session: str | None, number: int | None) -> None:
     before, after = contexts[line["context_before"]], {m.id: m for m in contexts[line["context_after"]]}
     out = console()
     out.print(
-        f"{line['cut']} under {run.header['strategy']['name']}: {line['outcome']}, {line['note']}\n"
+        f"{line['cut']} under {run.header['strategy']['label']}: {line['outcome']}, {line['note']}\n"
         f"{line['tokens_before']:,} -> {line['tokens_after']:,} tokens, {line['turns_before']} -> {line['turns_after']} turns; "
         f"head {line['head']}, tail {line['tail']} messages\n",
         markup=False,
@@ -113,6 +113,12 @@ def _show(folder: Path, session: str | None, number: int | None) -> None:
             markup=False,
             style="green",
         )
+    for call in line["calls"]:
+        asked = sum(len(message.text) for message in contexts[call["request"]])
+        end = call.get("error") or f"{call['output']:,} tokens back, finish {call['finish']}"
+        out.print(f"\nmodel call, {call['purpose']}: {asked:,} characters shown, {end}", markup=False)
+    for name, value in line["details"].items():
+        out.print(f"{name}: {plain(str(value))}", markup=False)
     violations = sorted({v for vs in line["violations"].values() for v in vs})
     out.print(f"\nstructure: {', '.join(violations) or 'valid for every provider'}", markup=False)
     probes = {p.id: p for p in run.bank().probes.get(line["cut"], ())}
@@ -122,6 +128,7 @@ def _show(folder: Path, session: str | None, number: int | None) -> None:
         [
             p.category,
             "gone" if r["survives"] is False else "there",
+            {True: "yes", False: "no", None: "–"}[r["visible"]],
             r["outcome"],
             " ".join(p.evidence)[:30],
             p.question[:LINE],
@@ -131,7 +138,7 @@ def _show(folder: Path, session: str | None, number: int | None) -> None:
     ]
     if rows:
         print_table(
-            ["category", "evidence", "answer", "in", "question", "gold"],
+            ["category", "evidence", "shown to the model", "answer", "in", "question", "gold"],
             rows,
             heading=f"\n{len(rows)} of {len(records)} probes died",
         )

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import orjson
 
-from bench import grading
+from bench import grading, prompts
 from bench.agents import make as make_agent
 from bench.config import RunConfig
+from bench.models import make as make_model
 from bench.probes.bank import Bank, build
-from bench.registry import FORMATS, PROBES
-from bench.replay import Cuts
+from bench.registry import FORMATS, PROBES, STRATEGIES
+from bench.replay import Cuts, Recorded
 from bench.sessions import Loaded, load
 from bench.strategies import make as make_strategy
 from bench.tokens import TokenCounter, counter
-from bench.types import Agent, BenchError, Cut, Session, Strategy
+from bench.types import Agent, BenchError, Cut, Model, Session, Strategy
 
 SCHEMA = 1  # of the files of a run
 MEASURES_VERSION = "1"
@@ -30,6 +33,8 @@ class Plan:
     config: RunConfig
     run_id: str
     strategy: Strategy
+    label: str  # how tables call the strategy
+    model: Model | None
     agent: Agent
     counter: TokenCounter
     sessions: list[Session]
@@ -53,7 +58,9 @@ _BANKS: dict[object, Prepared] = {}  # the jobs of one multirun share their prob
 def make(config: RunConfig, progress: Callable[[str], None] = lambda text: None) -> Plan:
     """Resolve names, load the sessions, cut them, and freeze the probes. Set-up errors are BenchErrors."""
     tokens = counter(config.tokenizer)
-    strategy = make_strategy(config.strategy.name, config.strategy.parameters)
+    wrap = [(wrapper.name, wrapper.parameters) for wrapper in config.strategy.wrap]
+    strategy = make_strategy(config.strategy.name, config.strategy.parameters, wrap)
+    model = _model(config, strategy)
     agent = make_agent(config.agent.name, config.agent.parameters)
     for name in config.probes.categories:
         PROBES.get(name)
@@ -61,18 +68,61 @@ def make(config: RunConfig, progress: Callable[[str], None] = lambda text: None)
     identity = {
         "schema": SCHEMA,
         "config": config.identity(),
+        "model": model.identity if model else None,
         "versions": _versions(strategy, agent),
         "sessions": [(s.id, s.source.sha256, s.source.format, FORMATS.get(s.source.format).version) for s in sessions],
         "bank": bank.sha256,
     }
     digest = hashlib.sha256(orjson.dumps(identity, option=orjson.OPT_SORT_KEYS)).hexdigest()[:10]
-    return Plan(config, f"{strategy.name}-{agent.name}-{digest}", strategy, agent, tokens, sessions, cuts, bank, list(notes))
+    run_id, label = f"{strategy.name}-{agent.name}-{digest}", _label(config, strategy, model)
+    return Plan(config, run_id, strategy, label, model, agent, tokens, sessions, cuts, bank, list(notes))
+
+
+def _model(config: RunConfig, strategy: Strategy) -> Model | None:
+    """The model that the strategy asks; None, whatever is configured, for one that asks none."""
+    if not strategy.needs_model:
+        return None
+    model = make_model(config.model.name, config.model.parameters)
+    if model is None:
+        raise BenchError(
+            f"strategy={strategy.name} asks a model and there is none: model=litellm model.model=PROVIDER/NAME takes any"
+            " provider (its key from the environment), with model.api_base=URL any OpenAI-compatible server, and"
+            " model=scripted needs nothing but measures sizes only"
+        )
+    return model
+
+
+def _label(config: RunConfig, strategy: Strategy, model: Model | None) -> str:
+    """The strategy's name, what sets its parameters apart from their defaults, its wrappers, and the model it asks."""
+    factory = STRATEGIES.get(config.strategy.name)
+    defaults = {field.name: field.default for field in dataclasses.fields(factory)} if dataclasses.is_dataclass(factory) else {}
+    given = {key: tuple(value) if isinstance(value, list) else value for key, value in config.strategy.parameters.items()}
+    parts = [_part(key, value) for key, value in given.items() if value != defaults.get(key)]
+    label = config.strategy.name + (f" ({', '.join(parts)})" if parts else "")
+    for wrapper in config.strategy.wrap:
+        parts = [_part(*item) for item in wrapper.parameters.items()]
+        label += f" + {wrapper.name}" + (f" ({', '.join(parts)})" if parts else "")
+    if getattr(strategy, "privileged", False):
+        label += " [privileged]"
+    return f"{label} / {model.name}" if model else label
+
+
+def _part(key: str, value: Any) -> str:
+    if value is True:
+        return key
+    text = str(value)
+    return f"{key}={text if len(text) <= 40 else '…' + text[-39:]}"
 
 
 def _versions(strategy: Strategy, agent: Agent) -> dict[str, str]:
+    """The versions of everything that has a part in the numbers; a strategy's stand-in and their prompts too."""
+    stand_in = getattr(getattr(strategy, "strategy", strategy), "fallback", "")
+    acting = {"strategy": strategy, **({"fallback": make_strategy(stand_in, {})} if stand_in else {})}
     return {
-        "strategy": strategy.version, "agent": agent.version, "grader": grading.VERSION, "measures": MEASURES_VERSION,
+        **{part: acted.version for part, acted in acting.items()},
+        "agent": agent.version, "grader": grading.VERSION, "measures": MEASURES_VERSION,
         **{f"probes.{name}": PROBES.get(name).version for name in PROBES.names()},
+        **{f"prompts.{name}": prompts.version(name) for acted in acting.values() for name in getattr(acted, "prompts", ())},
     }  # fmt: skip
 
 
@@ -95,7 +145,8 @@ def _prepared(config: RunConfig, tokens: TokenCounter, progress: Callable[[str],
 def _prepare(config: RunConfig, loaded: Loaded, tokens: TokenCounter, progress: Callable[[str], None]) -> Prepared:
     place = config.sessions
     sessions, notes = loaded.sessions[: place.limit], [f"left out: {sentence}" for sentence in loaded.left_out]
-    replay = Cuts(config.replay.number, config.replay.first, config.replay.last, config.replay.tail)
+    asked = config.replay
+    replay = Recorded(asked.tail) if asked.name == "recorded" else Cuts(asked.number, asked.first, asked.last, asked.tail)
     cuts: list[Cut] = []
     for session in sessions:
         made, shortage = replay.of(session, tokens)

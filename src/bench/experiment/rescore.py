@@ -33,18 +33,25 @@ def rescore(folder: Path) -> list[str]:
     bank = run.bank()
     probes = {probe.id: probe for table in (bank.probes, bank.placebos) for cut in table.values() for probe in cut}
     remains: dict[str, Remains] = {}
+    shown: dict[str, Remains] = {}
     compactions = []
     for cut, line in run.compactions.items():
         before, after = contexts[line["context_before"]], contexts[line["context_after"]]
         pinned = {m.id for m in (*before[: line["head"]], *before[len(before) - line["tail"] :])}
         remains[cut] = Remains([m for m in after if m.id not in pinned])
+        if line["calls"]:
+            shown[cut] = Remains([message for call in line["calls"] for message in contexts[call["request"]]])
         compactions.append(line | {"violations": violations(after, before, line["tokens_after"], line["tokens_before"])})
     records = []
     for record in run.records:
         probe = probes[record["probe"]]
         score = RuleGrader().grade(probe, Answer(tuple(record["answer"]), record["status"]))
         survives = remains[record["cut"]].survives(probe) if record["arm"] in ("strategy", "placebo") else None
-        records.append(record | {"survives": survives, "score": score.value, "outcome": score.outcome, "detail": score.detail})
+        visible = shown[record["cut"]].survives(probe) if record["arm"] == "strategy" and record["cut"] in shown else None
+        records.append(
+            record
+            | {"survives": survives, "visible": visible, "score": score.value, "outcome": score.outcome, "detail": score.detail}
+        )
     new = summarise(header, {line["cut"]: line for line in compactions}, records, bank, old["seconds"])
     store = Store(folder, "only-missing")
     try:

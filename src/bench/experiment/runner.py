@@ -26,8 +26,23 @@ from bench.experiment.summary import FORCED, summarise
 from bench.grading import RuleGrader
 from bench.measures.structure import violations
 from bench.measures.survival import Remains, remainder
+from bench.models.recorder import Recorder
 from bench.turns import count_turns
-from bench.types import Answer, ArmName, Compaction, CompactionRequest, Cut, Message, Probe
+from bench.types import (
+    Answer,
+    ArmName,
+    BenchError,
+    Compaction,
+    CompactionRequest,
+    Cut,
+    Message,
+    Model,
+    ModelCall,
+    ModelError,
+    OverBudget,
+    Probe,
+)
+from bench.workspace import KnownFiles
 
 Progress = Callable[[int, int, int], None]  # cells done, cells in all, cells with an error
 
@@ -48,6 +63,8 @@ def run(plan: Plan, progress: Progress = lambda done, total, errors: None) -> Pa
     store = Store(folder, plan.config.overwrite)
     status = "cancelled"
     try:
+        if plan.model and plan.config.max_usd:
+            plan.model.limit(folder, plan.config.max_usd)
         store.header(header(plan, "started"))
         store.probes(plan.bank.frozen)
         todo = [cut for cut in plan.cuts if cut.id not in store.finished]
@@ -67,6 +84,12 @@ def run(plan: Plan, progress: Progress = lambda done, total, errors: None) -> Pa
             finished = Run(folder)
         status = "success"
         store.summary(summarise(header(plan, status), finished.compactions, finished.records, plan.bank, seconds))
+    except OverBudget as error:
+        status = "stopped"
+        done = len(Run(folder).compactions)
+        raise BenchError(
+            f"{error}; {done} of {len(plan.cuts)} cuts are done, and the same command with a larger max_usd goes on from there"
+        ) from None
     except Exception:
         status = "error"
         raise
@@ -84,9 +107,12 @@ def header(plan: Plan, status: str) -> dict[str, Any]:
         "status": status,
         "updated": datetime.now(UTC).isoformat(timespec="seconds"),
         "bench": __version__,
-        "strategy": {"name": plan.strategy.name, "version": plan.strategy.version, **plan.config.strategy.parameters},
+        "strategy": {
+            "name": plan.strategy.name, "label": plan.label, "version": plan.strategy.version, "source": getattr(plan.strategy, "source", ""),
+            "privileged": getattr(plan.strategy, "privileged", False), **plan.config.strategy.parameters,
+        },
         "agent": {"name": plan.agent.name, "label": plan.agent.label, "version": plan.agent.version},
-        "model": None,
+        "model": {**plan.model.identity, "endpoint": plan.model.endpoint} if plan.model else None,
         "tokenizer": plan.counter.name,
         "config": plan.config.model_dump(),
         "versions": plan.versions,
@@ -127,6 +153,8 @@ def _prepare_worker(config: RunConfig) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
     _worker_plan = planning.make(config)
+    if _worker_plan.model and config.max_usd:
+        _worker_plan.model.limit(Path(config.results_dir).expanduser() / _worker_plan.run_id, config.max_usd)
 
 
 def _end_with(parent: BaseProcess) -> None:
@@ -142,42 +170,72 @@ def _execute_in_worker(cut_id: str) -> Cell:
 def execute(plan: Plan, cut: Cut) -> Cell:
     """One compaction and all its probes. An exception of a strategy or an agent becomes part of the records."""
     began = time.perf_counter()
-    compaction = compact(plan, cut)
+    compaction = compact(plan, cut, plan.model)
     probes, placebos = plan.bank.probes.get(cut.id, ()), plan.bank.placebos.get(cut.id, ())
     if hasattr(plan.agent, "open_book"):
         plan.agent.open_book({probe.id: probe for probe in (*probes, *placebos)})
     remains = Remains(remainder(compaction.messages, cut))
+    shown = Remains([m for call in compaction.calls for m in call.request]) if compaction.calls else None
     arms: list[tuple[ArmName, Sequence[Message], Sequence[Probe]]] = [
         ("full", cut.context, probes),
         ("floor", (*cut.head, *cut.tail), probes),
         ("strategy", compaction.messages, probes),
         ("placebo", compaction.messages, placebos),
     ]
-    records = [_record(plan, cut, arm, context, probe, remains) for arm, context, asked in arms for probe in asked]
-    before, objects_before = context_objects(cut.context)
-    after, objects_after = context_objects(compaction.messages)
-    line = _compaction_line(plan, cut, compaction) | {"context_before": before, "context_after": after}
+    records = [_record(plan, cut, arm, context, probe, remains, shown) for arm, context, asked in arms for probe in asked]
+    before, objects = context_objects(cut.context)
+    after, more = context_objects(compaction.messages)
+    calls = []
+    for call in compaction.calls:
+        shown_as, request = context_objects(call.request)
+        answered_as, answer = context_objects([Message("assistant", call.output.text)] if call.output else [])
+        calls.append(_call_line(call) | {"request": shown_as, "answer": answered_as})
+        more += [*request, *answer]
+    line = _compaction_line(plan, cut, compaction) | {"calls": calls, "context_before": before, "context_after": after}
     line |= {"records": len(records)}
-    return Cell(line, records, [*objects_before, *objects_after], time.perf_counter() - began)
+    return Cell(line, records, [*objects, *more], time.perf_counter() - began)
 
 
-def compact(plan: Plan, cut: Cut) -> Compaction:
+def _call_line(call: ModelCall) -> dict[str, Any]:
+    """A model call without its texts: what it was for, what it took, how it ended."""
+    output = call.output
+    if output is None:
+        return {"purpose": call.purpose, "error": call.error}
+    counted = output.usage
+    return {
+        "purpose": call.purpose, "finish": output.finish, "input": counted.input, "output": counted.output, "cache_read": counted.cache_read,
+        "cache_write": counted.cache_write, "usd": output.usd, "seconds": output.seconds, "cached": output.cached,
+    }  # fmt: skip
+
+
+def compact(plan: Plan, cut: Cut, asked: Model | None) -> Compaction:
     """Apply the plan's strategy at a cut; an exception is the outcome `failed`, the context then as it was."""
+    model = Recorder(asked) if asked else None
     request = CompactionRequest(
         head=len(cut.head),
         tail=len(cut.tail),
         target_tokens=int(plan.config.replay.target_ratio * plan.counter.messages(cut.context)),
         count=plan.counter.messages,
         rng=random.Random(f"{plan.config.seed}:{cut.id}:{plan.strategy.name}"),
+        window=plan.config.replay.window,
+        session=cut.session.id,
+        instructions=plan.config.strategy.instructions,
+        model=model,
+        workspace=KnownFiles(cut.context, cut.session.cwd),
+        recorded=cut.recorded,
     )
     began = time.perf_counter()
     try:
         made = _whole(plan.strategy.compact(cut.context, request), cut)
+    except OverBudget:
+        raise
+    except ModelError as error:
+        made = Compaction(cut.context, "failed", str(error), error=f"{error.kind}: {error}")
     except (Exception, SystemExit):  # somebody's compactor may be a script that calls sys.exit
         made = Compaction(cut.context, "failed", error=traceback.format_exc(limit=8))
     if made.outcome == "applied" and made.messages == cut.context:
         made = replace(made, outcome="noop", note=made.note or "the strategy returned the context unchanged")
-    return replace(made, seconds=time.perf_counter() - began)
+    return replace(made, seconds=time.perf_counter() - began, calls=tuple(model.calls) if model else ())
 
 
 def _whole(made: Any, cut: Cut) -> Compaction:
@@ -196,6 +254,7 @@ def _compaction_line(plan: Plan, cut: Cut, compaction: Compaction) -> dict[str, 
     return {
         "cut": cut.id, "session": cut.session.id, "cluster": cut.session.cluster, "at": cut.at, "head": len(cut.head), "tail": len(cut.tail),
         "tokenizer": plan.counter.name, "outcome": compaction.outcome, "note": compaction.note, "error": compaction.error,
+        "details": dict(compaction.details),
         "tokens_before": before, "tokens_after": after, "tokens_span": plan.counter.messages(cut.span),
         "turns_before": count_turns(cut.context), "turns_after": count_turns(compaction.messages),
         "target_tokens": int(plan.config.replay.target_ratio * before),
@@ -208,7 +267,9 @@ _answers: dict[tuple[Any, ...], Answer] = {}  # full and floor arms are the same
 _ANSWERS_KEPT = 200_000
 
 
-def _record(plan: Plan, cut: Cut, arm: ArmName, context: Sequence[Message], probe: Probe, remains: Remains) -> dict[str, Any]:
+def _record(
+    plan: Plan, cut: Cut, arm: ArmName, context: Sequence[Message], probe: Probe, remains: Remains, shown: Remains | None
+) -> dict[str, Any]:
     error = ""
     key = (plan.config.agent.model_dump_json(), cut.session.source, cut.id, cut.at, len(context), arm, probe)
     shared = arm in ("full", "floor")
@@ -224,8 +285,9 @@ def _record(plan: Plan, cut: Cut, arm: ArmName, context: Sequence[Message], prob
             _answers[key] = answer
     score = RuleGrader().grade(probe, answer)
     survives = remains.survives(probe) if arm in ("strategy", "placebo") else None
+    visible = shown.survives(probe) if shown and arm == "strategy" else None
     return {
         "bank": plan.bank.sha256[:16], "cut": cut.id, "probe": probe.id, "arm": arm, "category": probe.category, "forced": probe.category in FORCED,
-        "survives": survives, "status": answer.status, "answer": list(answer.values), "score": score.value, "outcome": score.outcome,
+        "survives": survives, "visible": visible, "status": answer.status, "answer": list(answer.values), "score": score.value, "outcome": score.outcome,
         "detail": score.detail, **({"error": error} if error else {}),
     }  # fmt: skip

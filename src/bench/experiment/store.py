@@ -2,7 +2,8 @@
 
 `header.json` (what it is, status), `probes.jsonl.gz` (the frozen bank), `records.jsonl` (one line for each probe and
 arm), `compactions.jsonl` (one line for each finished cut, written after its records), `contexts.jsonl.gz` (every
-message once by its hash, every context as a list of hashes), `summary.json` (last). What a kill left of an unfinished
+message once by its hash; every context, every request to a model and its answer as a list of hashes), `summary.json`
+(last). What a kill left of an unfinished
 cut is taken away when the run goes on, so its files are the same bytes as those of a run that nobody stopped.
 """
 
@@ -60,7 +61,7 @@ class Store:
             line["cut"]
             for line in read_lines(self.folder / "compactions.jsonl")
             if line.get("records", records[line["cut"]]) == records[line["cut"]]
-            and {line["context_before"], line["context_after"]} <= self._stored
+            and {line["context_before"], line["context_after"], *(call["request"] for call in line["calls"])} <= self._stored
         }
         for path in (self.folder / "compactions.jsonl", self.folder / "records.jsonl"):
             kept = b"".join(raw + b"\n" for raw, line in _lines(path) if line["cut"] in finished)
@@ -167,6 +168,7 @@ class Run:
             if "messages" in item and all(m in messages for m in item["messages"])
         }
         named = {line[key] for line in self.compactions.values() for key in ("context_before", "context_after")}
+        named |= {call["request"] for line in self.compactions.values() for call in line.get("calls", ())}
         if lost := named - set(whole):
             raise BenchError(f"{self.folder} lacks {len(lost)} of {len(named)} contexts: run it again to make them anew")
         return whole
@@ -196,8 +198,12 @@ def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
             line = orjson.loads(raw)
         except orjson.JSONDecodeError:
             continue
-        if isinstance(line, dict) and all(isinstance(line.get(key), type) for key, type in shape.items()):
+        if isinstance(line, dict) and all(isinstance(line.get(key), type) for key, type in shape.items()) and _calls_whole(line):
             yield raw, line
+
+
+def _calls_whole(line: Mapping[str, Any]) -> bool:
+    return all(isinstance(call, dict) and isinstance(call.get("request"), str) for call in line.get("calls", ()))
 
 
 # What is read of a line; one that lacks any of it counts as not there, like one that a kill cut short.
@@ -206,7 +212,7 @@ _SHAPES: dict[str, dict[str, type]] = {
     | {"answer": list, "forced": bool},
     "compactions.jsonl": dict.fromkeys(("cut", "session", "cluster", "outcome", "note", "context_before", "context_after"), str)
     | dict.fromkeys(("head", "tail", "tokens_before", "tokens_after", "turns_before", "turns_after", "target_tokens"), int)
-    | {"violations": dict},
+    | {"violations": dict, "calls": list},
 }
 
 

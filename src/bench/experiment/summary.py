@@ -39,6 +39,7 @@ def summarise(
     reasons = _reasons(controls)
     metrics = {
         "survival": _mean(arms["strategy"], "survives", cluster),
+        "visible": _mean(arms["strategy"], "visible", cluster),
         "recall": _mean(arms["strategy"], "score", cluster),
         "ceiling": _mean(arms["full"], "score", cluster),
         "floor": _mean(arms["floor"], "score", cluster),
@@ -46,6 +47,7 @@ def summarise(
         "placebo_survival": _mean(arms["placebo"], "survives", cluster),
         "placebo_recall": _mean(arms["placebo"], "score", cluster),
         **_ratios(compactions),
+        "cost_usd": _mean_of(compactions, lambda line: _usd(line["calls"])),
     }
     whole = {cut for cut, line in compactions.items() if line["outcome"] in ("applied", "noop")}
     return {
@@ -57,6 +59,7 @@ def summarise(
         "cuts": len(compactions), "probes": count(bank.probes.values()),
         "outcomes": {**dict.fromkeys(("applied", "noop", "fallback", "invalid", "failed"), 0), **Counter(line["outcome"] for line in compactions.values())},
         "metrics": metrics,
+        "model_calls": _model_calls(compactions),
         "per_protocol": None if len(whole) == len(compactions) else {
             name: _mean([r for r in arms["strategy"] if r["cut"] in whole], field, cluster)
             for name, field in (("survival", "survives"), ("recall", "score"))
@@ -80,6 +83,23 @@ def summarise(
         "errors": {"infrastructure": sum(r["status"] == "error" for r in records), "strategy": sum(line["outcome"] == "failed" for line in compactions.values())},
         "first_error": _first_error(compactions, records),
         "seconds": round(seconds, 3),
+    }  # fmt: skip
+
+
+def _usd(calls: Sequence[Record]) -> float | None:
+    """What the calls of one compaction cost by list price, cached answers too; None when the price of one is not known."""
+    prices = [call.get("usd") for call in calls if "error" not in call]
+    return None if None in prices else sum(prices)
+
+
+def _model_calls(compactions: Mapping[str, Record]) -> dict[str, Any]:
+    """Calls of a model in all compactions: how many, how many failed or came from the cache, tokens, USD by list price."""
+    calls = [call for line in compactions.values() for call in line["calls"]]
+    answered = [call for call in calls if "error" not in call]
+    return {
+        "calls": len(calls), "failed": len(calls) - len(answered), "cached": sum(call["cached"] for call in answered),
+        "input": sum(call["input"] + call["cache_read"] + call["cache_write"] for call in answered),
+        "output": sum(call["output"] for call in answered), "usd": _usd(calls), "seconds": round(sum(call["seconds"] for call in answered), 3),
     }  # fmt: skip
 
 

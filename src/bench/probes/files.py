@@ -5,24 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from bench.atoms import normal
 from bench.probes.shell import Shell, parse
+from bench.tools import SHELL, failed, file_operation, path_of
 from bench.types import Message, Session, ToolCall
 
 Operation = Literal["create", "overwrite", "modify", "read", "delete", "rename", "unclear"]
 STATES = ("created", "modified", "read", "deleted", "renamed", "untouched")
 
-_WRITE = {"write", "write_file", "create_file", "write_to_file", "create"}
-_EDIT = {"edit", "multiedit", "edit_file", "str_replace", "replace", "replace_in_file", "apply_diff", "notebookedit"}
-_READ = {"read", "read_file", "view", "open_file", "view_file"}
-_SHELL = {"bash", "shell", "execute_bash", "run_shell_command", "execute_command", "run_command", "terminal"}
-_PATH_KEYS = ("file_path", "path", "filename", "target_file", "notebook_path", "absolute_path")
 _OVERWRITTEN = re.compile(r"\b(overwrote|overwritten|updated|has been edited)\b", re.IGNORECASE)
 _CREATED = re.compile(r"\bcreated\b", re.IGNORECASE)
 _GENERATED = re.compile(r"(?:^|/)(?:build|dist|out|target|node_modules|__pycache__|\.\w+_cache)/")
-_FAILED = re.compile(r"\A(?:<tool_use_error>|Error\b|Edit refused|File does not exist)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +56,10 @@ def shell_calls(session: Session) -> Iterator[tuple[str, int, Shell]]:
     results = {m.call_id: m for m in session.messages if m.role == "tool"}
     for index, message in enumerate(session.messages):
         for call in message.calls:
-            if call.name.lower() in _SHELL and call.id in results and isinstance(call.arguments, Mapping):
+            if call.name.lower() in SHELL and call.id in results and isinstance(call.arguments, Mapping):
                 command = call.arguments.get("command") or call.arguments.get("cmd")
                 result = results[call.id]
-                yield call.id, index, parse(command if isinstance(command, str) else "", result.text, _failed(result))
+                yield call.id, index, parse(command if isinstance(command, str) else "", result.text, failed(result))
 
 
 def _settled(events: Iterable[FileEvent], session: Session) -> list[FileEvent]:
@@ -129,28 +124,15 @@ def states(events: Iterable[FileEvent]) -> dict[str, str]:
     return {path: "unclear" if path in unclear else name for path, name in state.items()}
 
 
-def _failed(result: Message) -> bool:
-    return result.is_error or bool(_FAILED.match(result.text))
-
-
 def _operations(call: ToolCall, result: Message) -> Iterator[tuple[str, str, str]]:
-    name = call.name.lower().rsplit("__", 1)[-1]
     path = path_of(call.arguments)
-    if not path or not isinstance(call.arguments, Mapping) or _failed(result):
+    if not path or failed(result):
         return
-    if name in ("str_replace_editor", "str_replace_based_edit_tool"):
-        name = {"create": "write", "view": "read"}.get(str(call.arguments.get("command")), "edit")
-    if name in _WRITE:
-        said = result.text[:200].replace(path, "")
-        yield "modify" if _OVERWRITTEN.search(said) else "create" if _CREATED.search(said) else "overwrite", path, ""
-    elif name in _EDIT:
-        yield "modify", path, ""
-    elif name in _READ:
-        yield "read", path, ""
-
-
-def path_of(arguments: Mapping[str, Any] | str) -> str:
-    """The file a file tool's call is about, or an empty string."""
-    if isinstance(arguments, str):
-        return ""
-    return next((str(arguments[key]) for key in _PATH_KEYS if isinstance(arguments.get(key), str)), "")
+    match file_operation(call):
+        case "write":
+            said = result.text[:200].replace(path, "")
+            yield "modify" if _OVERWRITTEN.search(said) else "create" if _CREATED.search(said) else "overwrite", path, ""
+        case "edit":
+            yield "modify", path, ""
+        case "read":
+            yield "read", path, ""

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from bench.paths import data_dir
 from bench.registry import FORMATS
-from bench.sessions.document import Document, clean, open_document
-from bench.types import BenchError, Message, Session
+from bench.sessions.document import Document, clean, folder_of, open_document
+from bench.types import BenchError, Message, RecordedCompaction, Session
 
 
 @dataclass
@@ -77,14 +77,19 @@ def _files(path: str) -> tuple[list[Path], bool]:
             )
             if not files:
                 raise BenchError(f"folder {path} holds no file")
-            return files, True
+            return _whole(files), True
         matches = sorted(Path(match) for match in glob.glob(str(place), recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
     except (OSError, ValueError, RuntimeError) as error:
         raise BenchError(f"cannot look at {path!r}: {error}") from error
-    files = [match for match in matches if match.is_file()]
+    files = _whole([match for match in matches if match.is_file()])
     if not files:
         raise BenchError(f"no file at sessions.path={path}")
     return files, len(files) > 1
+
+
+def _whole(files: Sequence[Path]) -> list[Path]:
+    """The files, and for those that hold one event each the folder that is one document."""
+    return sorted({folder_of(file) or file for file in files})
 
 
 def _read(path: Path, format: str | None) -> list[Session]:
@@ -116,6 +121,7 @@ def _checked(session: Session) -> Session:
     """Note calls without a result and results without a call; equal problems are counted once."""
     problems = list(session.problems)
     messages = _with_unique_calls(session.messages, problems)
+    compactions = session.compactions if messages is session.messages else _renamed(session, messages)
     calls = [call.id for message in messages for call in message.calls]
     results = Counter(message.call_id for message in messages if message.role == "tool")
     called = set(calls)
@@ -126,6 +132,7 @@ def _checked(session: Session) -> Session:
     return replace(
         session,
         messages=messages,
+        compactions=compactions,
         source=replace(session.source, path=clean(session.source.path, [])),
         problems=tuple(text if n == 1 else f"{text} ({n} times)" for text, n in counted.items()),
     )
@@ -164,6 +171,22 @@ def _with_unique_calls(messages: tuple[Message, ...], problems: list[str]) -> tu
             message = replace(message, calls=tuple(replace(call, id=next(again[call.id])) for call in message.calls))
         made.append(message)
     return tuple(made)
+
+
+def _renamed(session: Session, messages: Sequence[Message]) -> tuple[RecordedCompaction, ...]:
+    """The recorded compactions with the ids of calls that `messages` were given."""
+    given = {old.id: (old, new) for old, new in zip(session.messages, messages)}
+
+    def item(message: Message) -> Message:
+        old, new = given.get(message.id, (message, message))
+        names = dict(zip((call.id for call in old.calls), (call.id for call in new.calls)))
+        calls = new.calls if message.calls == old.calls else tuple(replace(c, id=names.get(c.id, c.id)) for c in message.calls)
+        return replace(message, calls=calls, call_id=new.call_id)
+
+    return tuple(
+        compaction if compaction.left is None else replace(compaction, left=tuple(map(item, compaction.left)))
+        for compaction in session.compactions
+    )
 
 
 def _without_copies(loaded: Loaded) -> Loaded:

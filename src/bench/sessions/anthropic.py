@@ -27,7 +27,7 @@ class Reader:
             if not messages or not all(isinstance(m, dict) and m.get("role") in ("user", "assistant") for m in messages):
                 continue
             blocks = (b for m in messages if isinstance(m.get("content"), list) for b in m["content"] if isinstance(b, dict))
-            if "system" in record or any(block.get("type") in _BLOCKS for block in blocks):
+            if "system" in record or any(str(block.get("type")) in _BLOCKS for block in blocks):
                 return ""
         return "no list of user and assistant messages with tool_use, tool_result or thinking blocks, or with system beside it"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from bench.sessions.canonical import parsed_arguments
@@ -79,3 +80,17 @@ def conversation(
         model=clean(record.get("model"), problems),
         problems=tuple(problems),
     )
+
+
+def seconds(timestamp: Any) -> float | None:
+    """Seconds since 1970 of an ISO time (without a zone: UTC, so that it does not depend on the machine), else None."""
+    try:
+        moment = datetime.fromisoformat(str(timestamp))
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def milliseconds(timestamp: Any) -> float | None:
+    """Seconds since 1970 of a time in milliseconds, else None."""
+    return timestamp / 1000 if isinstance(timestamp, int | float) and 0 <= timestamp < 2**53 else None

@@ -30,8 +30,22 @@ def header_record(session: Session) -> dict[str, Any]:
         "cwd": session.cwd,
         "model": session.model,
         "source_format": session.source.format,
-        "compactions": [{name: getattr(item, name) for name in item.__dataclass_fields__} for item in session.compactions],
+        "compactions": _compaction_records(session),
     }
+
+
+def _compaction_records(session: Session) -> list[dict[str, Any]]:
+    """An item of `left` is the id of a message that stands unchanged in the session, else a whole message as JSON text."""
+    known = {message.id: message for message in session.messages}
+
+    def item(message: Message) -> str:
+        return message.id if known.get(message.id) == message else orjson.dumps(message_record(message)).decode()
+
+    return [
+        {name: getattr(compaction, name) for name in compaction.__dataclass_fields__}
+        | {"left": None if compaction.left is None else [item(message) for message in compaction.left]}
+        for compaction in session.compactions
+    ]
 
 
 def message_record(message: Message) -> dict[str, Any]:
@@ -94,10 +108,12 @@ class Reader:
                 messages.append(message_from_record(record, problems))
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 problems.append(f"line {line} is not a canonical message ({type(error).__name__}: {error})")
+        compactions = list(_compactions(header.get("compactions"), {m.id: m for m in messages}, problems))
         ids = Counter(message.id for message in messages)
         if len(ids) < len(messages) or "" in ids:
             problems.append("ids of messages are missing or stand twice; all were numbered anew")
             messages = [replace(message, id=f"m{place}") for place, message in enumerate(messages)]
+            compactions = [replace(compaction, left=None) for compaction in compactions]
         session = Session(
             id=clean(header.get("session_id"), problems) or document.name,
             messages=tuple(messages),
@@ -105,13 +121,13 @@ class Reader:
             project=clean(header.get("project"), problems),
             cwd=clean(header.get("cwd"), problems),
             model=clean(header.get("model"), problems),
-            compactions=tuple(_compactions(header.get("compactions"), problems)),
+            compactions=tuple(compactions),
             problems=tuple(problems),
         )
         return [session]
 
 
-def _compactions(recorded: Any, problems: list[str]) -> Iterator[RecordedCompaction]:
+def _compactions(recorded: Any, messages: Mapping[str, Message], problems: list[str]) -> Iterator[RecordedCompaction]:
     for item in recorded if isinstance(recorded, list) else ():
         if not isinstance(item, dict):
             problems.append(f"a compaction in the header line is {str(item)[:80]!r}, not an object")
@@ -123,7 +139,21 @@ def _compactions(recorded: Any, problems: list[str]) -> Iterator[RecordedCompact
             tokens_before=None if before is None else number(before, problems),
             tokens_after=None if after is None else number(after, problems),
             summary=clean(item.get("summary"), problems),
+            left=_left(item.get("left"), messages, problems),
         )
+
+
+def _left(recorded: Any, messages: Mapping[str, Message], problems: list[str]) -> tuple[Message, ...] | None:
+    """What a compaction left; None when an item of it cannot be read, for the rest would be something else."""
+    if not isinstance(recorded, list):
+        return None
+    try:
+        return tuple(
+            messages[item] if item in messages else message_from_record(orjson.loads(item), problems) for item in recorded
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        problems.append(f"what a compaction left cannot be read ({type(error).__name__}: {error})")
+        return None
 
 
 def message_from_record(record: Mapping[str, Any], problems: list[str]) -> Message:

@@ -18,6 +18,8 @@ from bench.types import BenchError
 
 _AROUND = " \t\r\n\ufeff\x00"  # what may stand around a JSON value: blanks, marks of joined files, zeros of a crashed disk
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_EVENT = re.compile(r"event-\d+.*\.json")  # a recorder that keeps every event in a file of its own names them so
+_STATE = "base_state.json"
 # Takes control characters and lone surrogates, as real files hold them; numbers that JSON has no form for stay as text,
 # and a whole number over 64 bits becomes a float, as orjson reads it.
 _TOLERANT = json.JSONDecoder(
@@ -29,7 +31,8 @@ _TOLERANT = json.JSONDecoder(
 class Document:
     """`records` are the JSON values in file order: one for a JSON file, one a line for JSON lines.
 
-    `lines` gives each record's line number (1-based) for messages; `problems` are sentences for `Session.problems`.
+    `lines` gives each record's line number (1-based) for messages, or in a folder the number of its file; `problems`
+    are sentences for `Session.problems`.
     """
 
     path: Path
@@ -40,13 +43,25 @@ class Document:
 
     @property
     def name(self) -> str:
-        """The file's name without its endings, for session ids."""
+        """The name of the file or folder without its endings, for session ids."""
         name = self.path.name.split(".")[0] or self.path.name
         return clean(name, [])  # a file name may hold bytes that are no text
 
 
+def folder_of(path: Path) -> Path | None:
+    """The folder that is one document together with the file `path`, which holds one event of it or its state."""
+    if _EVENT.fullmatch(path.name):
+        return path.parent.parent if path.parent.name == "events" else path.parent
+    return path.parent if path.name == _STATE and (path.parent / "events").is_dir() else None
+
+
 def open_document(path: Path) -> Document:
-    """Read `path`. An unreadable file, or one without a single JSON value, is a BenchError that names it."""
+    """Read `path`. An unreadable file, or one without a single JSON value, is a BenchError that names it.
+
+    A folder is read as one document: its state and then its events in the order of their names.
+    """
+    if path.is_dir():
+        return _open_folder(path)
     try:
         data = path.read_bytes()
         sha256 = hashlib.sha256(data).hexdigest()
@@ -64,6 +79,26 @@ def open_document(path: Path) -> Document:
         _read_tolerantly(text, document)
     if not document.records:
         raise BenchError(f"{path} holds no JSON: neither one JSON value nor JSON lines")
+    return document
+
+
+def _open_folder(path: Path) -> Document:
+    events = path / "events" if (path / "events").is_dir() else path
+    files = [*path.glob(_STATE), *sorted(file for file in events.iterdir() if _EVENT.fullmatch(file.name))]
+    document, digest = Document(path, ""), hashlib.sha256()
+    for number, file in enumerate(files, 1):
+        try:
+            part = open_document(file)
+        except BenchError as error:
+            document.problems.append(f"{error}; it is left out")
+            continue
+        digest.update(bytes.fromhex(part.sha256))
+        document.records += part.records
+        document.lines += [number] * len(part.records)
+        document.problems += [f"{file.name}: {problem}" for problem in part.problems]
+    if not document.records:
+        raise BenchError(f"folder {path} holds no event that can be read")
+    document.sha256 = digest.hexdigest()
     return document
 
 

@@ -13,7 +13,10 @@ import orjson
 from bench.registry import load_object
 from bench.sessions.document import Document
 from bench.sessions.openai import Reader, export
+from bench.strategies.isolated import Stopped, Worker
 from bench.types import BenchError, Compaction, CompactionRequest, Message
+
+Call = Callable[[list[dict[str, Any]]], list[dict[str, Any]] | None]
 
 
 @dataclass(frozen=True)
@@ -21,28 +24,42 @@ class Custom:
     """Anybody's compactor: `target` is `file.py:callable` or `package.module:callable`.
 
     The callable takes a list of OpenAI chat messages and returns one. A returned message that equals a given one counts
-    as that message, kept; any other is new. Its code runs in this process: name only code you trust. The version is a
-    hash of the file that holds the callable, so that an edited compactor is another run.
+    as that message, kept; any other is new. Its code runs in this process: name only code you trust. With `isolate=True`
+    it runs in a process of its own, which lives until we end: when that crashes, exits or is killed, the outcome is
+    `failed`, and the next compaction starts another one. That is no sandbox. The version is a hash of the file that holds
+    the callable, so that an edited compactor is another run.
     """
 
     target: str = ""
+    isolate: bool = False
     version: str = field(init=False, default="")
     name: ClassVar[str] = "custom"
+    source: ClassVar[str] = "your own code"
     needs_model: ClassVar[bool] = False
-    _function: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] = field(init=False, repr=False, compare=False)
+    _call: Call = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        function = _load(self.target)
-        object.__setattr__(self, "_function", function)
-        object.__setattr__(self, "version", _version(function))
+        place, _, function = self.target.partition(":")
+        if not place or not function:
+            raise BenchError("strategy=custom needs strategy.target=my_file.py:function or package.module:function")
+        if self.isolate:
+            call = Worker(self.target)
+            version = call.version
+        else:
+            call, version = in_process(self.target)
+        object.__setattr__(self, "_call", call)
+        object.__setattr__(self, "version", version)
 
     def compact(self, context: Sequence[Message], request: CompactionRequest) -> Compaction:
         given = export(context)
         originals: dict[bytes, list[Message]] = {}
         for item, message in zip(given, context):
             originals.setdefault(_key(item), []).append(message)
-        returned = self._function(given)
-        if not isinstance(returned, list) or not all(isinstance(item, dict) and "role" in item for item in returned):
+        try:
+            returned = self._call(given)
+        except Stopped as error:
+            return Compaction(tuple(context), "failed", str(error), error=error.details)
+        if returned is None:
             return Compaction(tuple(context), "invalid", f"{self.target} did not return a list of chat messages")
         messages: list[Message] = []
         for number, item in enumerate(returned):
@@ -50,6 +67,19 @@ class Custom:
             messages.append(known.pop(0) if known else _new(item, number))
         unchanged = tuple(messages) == tuple(context)
         return Compaction(tuple(messages), "noop" if unchanged else "applied")
+
+
+def in_process(target: str) -> tuple[Call, str]:
+    """The compactor that `target` names, called right here, and its version. It returns None for what is no list of messages."""
+    function = _load(target)
+
+    def call(messages: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+        returned = function(messages)
+        if not isinstance(returned, list) or not all(isinstance(item, dict) and "role" in item for item in returned):
+            return None
+        return orjson.loads(orjson.dumps(returned))  # what JSON cannot hold is an error here as it is in a process apart
+
+    return call, _version(function)
 
 
 def _key(item: dict[str, Any]) -> bytes:
@@ -70,10 +100,8 @@ def _version(function: Callable[..., Any]) -> str:
         return "unknown"
 
 
-def _load(target: str) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
+def _load(target: str) -> Callable[..., Any]:
     place, _, name = target.partition(":")
-    if not place or not name:
-        raise BenchError("strategy=custom needs strategy.target=my_file.py:function or package.module:function")
     if not place.endswith(".py"):
         return _callable(load_object(target), target)
     path = Path(place).expanduser()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from bench.strategies.removal import drop_oldest_first
+from bench.strategies.removal import checked, drop_oldest_first
 from bench.turns import turns
 from bench.types import Compaction, CompactionRequest, Message
 
@@ -26,6 +26,7 @@ class Middle:
     faithful: bool = False
     name: ClassVar[str] = "middle"
     version: ClassVar[str] = "1"
+    source: ClassVar[str] = "seed 000 section 4; Cipher 095337e"
     needs_model: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -50,6 +51,4 @@ class Middle:
             return Compaction(tuple(context), "noop", f"{tokens} tokens are within the target of {request.target_tokens}")
         ends = self._ends(context, start=0)
         kept = tuple(m for index, m in enumerate(context) if m.role == "system" or index in ends)
-        if len(turns(kept)) < self.min_turns or request.count(kept) >= tokens:
-            return Compaction(tuple(context), "noop", "the result failed its own check, so the original was returned")
-        return Compaction(kept, "applied", f"{len(context) - len(kept)} of {len(context)} messages dropped")
+        return checked(context, kept, request, self.min_turns)

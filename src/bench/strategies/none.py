@@ -13,6 +13,7 @@ class Identity:
 
     name: ClassVar[str] = "none"
     version: ClassVar[str] = "1"
+    source: ClassVar[str] = "control: the upper bound"
     needs_model: ClassVar[bool] = False
 
     def compact(self, context: Sequence[Message], request: CompactionRequest) -> Compaction:

@@ -24,6 +24,7 @@ class Prune:
     keep_recent: int = 3
     name: ClassVar[str] = "prune"
     version: ClassVar[str] = "1"
+    source: ClassVar[str] = "seed 004 section 24.6"
     needs_model: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What the removals `oldest` and `middle` share: dropping units oldest first until a target is met, and its check."""
+"""What the removals `oldest` and `middle` share: dropping units oldest first until a target is met, and the check of a result."""
 
 from __future__ import annotations
 
@@ -30,6 +30,19 @@ def drop_oldest_first(context: Sequence[Message], request: CompactionRequest, pr
         left -= count_turns(messages)
         dropped.update(unit)
     if not dropped:
-        return Compaction(tuple(context), "noop", "nothing can be removed: every message is protected")
+        return Compaction(tuple(context), "noop", "over the target, but every message is protected")
     kept = tuple(message for index, message in enumerate(context) if index not in dropped)
-    return Compaction(kept, "applied", f"{len(dropped)} of {len(context)} messages dropped")
+    return Compaction(kept, "applied", _note(context, kept, request))
+
+
+def checked(context: Sequence[Message], kept: Sequence[Message], request: CompactionRequest, min_turns: int) -> Compaction:
+    """The published removals' check of their own result: enough turns left, and fewer tokens; else the original stays."""
+    if count_turns(kept) < min_turns or request.count(kept) >= request.count(context):
+        return Compaction(tuple(context), "noop", "the result failed its own check, so the original was returned")
+    return Compaction(tuple(kept), "applied", _note(context, kept, request))
+
+
+def _note(context: Sequence[Message], kept: Sequence[Message], request: CompactionRequest) -> str:
+    over = request.count(kept) - request.target_tokens
+    missed = f", {over} tokens over the target" if over > 0 else ""
+    return f"{len(context) - len(kept)} of {len(context)} messages dropped{missed}"

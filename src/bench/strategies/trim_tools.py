@@ -21,6 +21,7 @@ class TrimTools:
     keep_text: bool = True
     name: ClassVar[str] = "trim_tools"
     version: ClassVar[str] = "1"
+    source: ClassVar[str] = "seed 000 section 3"
     needs_model: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
