@@ -34,7 +34,7 @@ def compaction(number: int, **fields) -> dict:
 
 def record(number: int, category: str, arm: str, score: float | None, survives: bool | None = None, **fields) -> dict:
     return {
-        "cut": f"s{number}#1", "probe": f"s{number}#1/{category}", "arm": arm, "category": category, "forced": category == "work_done",
+        "cut": f"s{number}#1", "probe": f"s{number}#1/{category}", "arm": arm, "category": category, "form": "forced" if category == "work_done" else "free",
         "survives": survives, "visible": None, "status": "answered", "score": score, "outcome": "right" if score else "wrong",
     } | fields  # fmt: skip
 

@@ -22,11 +22,12 @@ from bench.config import RunConfig
 from bench.experiment import plan as planning
 from bench.experiment.plan import SCHEMA, Plan
 from bench.experiment.store import Run, Store, context_objects
-from bench.experiment.summary import FORCED, summarise
+from bench.experiment.summary import summarise
 from bench.grading import RuleGrader
 from bench.measures.structure import violations
 from bench.measures.survival import Remains, remainder
 from bench.models.recorder import Recorder
+from bench.registry import PROBES
 from bench.turns import count_turns
 from bench.types import (
     Answer,
@@ -287,7 +288,7 @@ def _record(
     survives = remains.survives(probe) if arm in ("strategy", "placebo") else None
     visible = shown.survives(probe) if shown and arm == "strategy" else None
     return {
-        "bank": plan.bank.sha256[:16], "cut": cut.id, "probe": probe.id, "arm": arm, "category": probe.category, "forced": probe.category in FORCED,
+        "bank": plan.bank.sha256[:16], "cut": cut.id, "probe": probe.id, "arm": arm, "category": probe.category, "form": PROBES.get(probe.category).form,
         "survives": survives, "visible": visible, "status": answer.status, "answer": list(answer.values), "score": score.value, "outcome": score.outcome,
         "detail": score.detail, **({"error": error} if error else {}),
     }  # fmt: skip

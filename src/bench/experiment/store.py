@@ -208,8 +208,7 @@ def _calls_whole(line: Mapping[str, Any]) -> bool:
 
 # What is read of a line; one that lacks any of it counts as not there, like one that a kill cut short.
 _SHAPES: dict[str, dict[str, type]] = {
-    "records.jsonl": dict.fromkeys(("cut", "probe", "arm", "category", "status", "outcome"), str)
-    | {"answer": list, "forced": bool},
+    "records.jsonl": dict.fromkeys(("cut", "probe", "arm", "category", "form", "status", "outcome"), str) | {"answer": list},
     "compactions.jsonl": dict.fromkeys(("cut", "session", "cluster", "outcome", "note", "context_before", "context_after"), str)
     | dict.fromkeys(("head", "tail", "tokens_before", "tokens_after", "turns_before", "turns_after", "target_tokens"), int)
     | {"violations": dict, "calls": list},

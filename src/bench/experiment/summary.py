@@ -14,7 +14,6 @@ from bench.probes.bank import Bank, count
 from bench.stats import bootstrap, mean
 from bench.types import Estimate
 
-FORCED = frozenset({"file_state", "work_done"})  # one of a few answers: a ceiling of .8 and a floor of .1 are not asked of them
 NAMED = 3  # answers shown of those to name_a_word
 MIN_DENOMINATOR = 0.20  # ceiling minus floor, below which retention says nothing
 LIMITS = {"ceiling": (">=", 0.8), "floor": ("<=", 0.1), "placebo": ("<=", 0.01), "leak": ("<=", 0.05)}
@@ -31,7 +30,7 @@ def summarise(
     for record in records:
         arms[record["arm"]].append(record)
     categories = list(dict.fromkeys(r["category"] for r in arms["strategy"]))
-    free = [r for r in arms["strategy"] if not r["forced"]]
+    free = [r for r in arms["strategy"] if r["form"] == "free"]
     controls = _controls(arms, cluster)
     table = _survival_by_recall(arms["strategy"])
     leak = _share(table["gone"]["right"], table["gone"]["right"] + table["gone"]["wrong"])
@@ -202,7 +201,7 @@ def _retention(arms: Mapping[str, Sequence[Record]], cluster: Mapping[str, str],
 
 
 def _controls(arms: Mapping[str, Sequence[Record]], cluster: Mapping[str, str]) -> dict[str, float | None]:
-    free = {arm: [r for r in arms[arm] if not r["forced"]] for arm in ("full", "floor")}
+    free = {arm: [r for r in arms[arm] if r["form"] == "free"] for arm in ("full", "floor")}
     return {
         "ceiling": _mean(free["full"], "score", cluster)["value"],
         "floor": _mean(free["floor"], "score", cluster)["value"],
@@ -223,7 +222,7 @@ def _survival_by_recall(records: Sequence[Record]) -> dict[str, dict[str, int]]:
     """Counts over the free-form categories: evidence there or gone, answer right or wrong."""
     table = {"there": {"right": 0, "wrong": 0}, "gone": {"right": 0, "wrong": 0}}
     for r in records:
-        if not r["forced"] and r["survives"] is not None and r["score"] is not None:
+        if r["form"] == "free" and r["survives"] is not None and r["score"] is not None:
             table["there" if r["survives"] else "gone"]["right" if r["score"] else "wrong"] += 1
     return table
 

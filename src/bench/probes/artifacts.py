@@ -21,6 +21,7 @@ _QUESTIONS = {
 class Artifacts:
     name = "artifacts"
     version = "1"
+    form = "free"
     stratified = False
     per_cut = 5
     exempt = frozenset({"P4", "P8"})  # file names are judged as a set: one common name gives no set away

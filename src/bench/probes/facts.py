@@ -31,6 +31,7 @@ class _Fact:
 class Facts:
     name = "facts"
     version = "1"
+    form = "free"
     stratified = True
     per_cut = 20
     exempt = frozenset[str]()

@@ -17,6 +17,7 @@ _LISTING = re.compile(r"(ls|find|tree|git ls-files|grep|glob|rg)\b")
 class FileState:
     name = "file_state"
     version = "1"
+    form = "forced"
     stratified = True
     per_cut = 5
     exempt = frozenset({"P4", "P6", "P7", "P8"})  # the question names the file; the gold is one of six words

@@ -23,6 +23,7 @@ MAX_FILES = 200
 class NameAWord:
     name = "name_a_word"
     version = "1"
+    form = "free"
     stratified = False
     per_cut = 1
     exempt = frozenset({"P3", "P6", "P7", "P8"})

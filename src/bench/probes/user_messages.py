@@ -15,6 +15,7 @@ MIN_WORDS, MAX_WORDS = 4, 80
 class UserMessages:
     name = "user_messages"
     version = "1"
+    form = "free"
     stratified = False
     per_cut = 3
     exempt = frozenset({"P4", "P6", "P8"})  # an ordinal shares no word with a message on purpose

@@ -17,6 +17,7 @@ _FOILS = {"create": "delete", "modify": "delete", "read": "modify", "delete": "r
 class WorkDone:
     name = "work_done"
     version = "1"
+    form = "forced"
     stratified = True
     per_cut = 5
     exempt = frozenset({"P4", "P6", "P7", "P8"})  # the question names the work; the gold is yes or no
