@@ -107,7 +107,7 @@ def summary(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "summary.json").read_text(encoding="utf-8"))
 
 
-DATA = ("compactions.jsonl", "contexts.jsonl.gz", "probes.jsonl.gz", "records.jsonl")
+DATA = ("compactions.jsonl", "contexts.jsonl.gz", "probes.jsonl.gz", "records.jsonl", "units.jsonl.gz")
 
 
 def files(folder: Path) -> dict[str, Any]:

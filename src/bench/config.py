@@ -70,6 +70,12 @@ class ProbesConfig(_Frozen):
         return self
 
 
+class ChecksConfig(_Frozen):
+    """Checks of the harness itself, in the place of a run."""
+
+    name: Literal["calibration"] | None = None
+
+
 class ExecutorConfig(_Frozen):
     name: Literal["local"] = "local"
     workers: int = Field(default=1, ge=1, le=256)
@@ -83,6 +89,7 @@ class RunConfig(_Frozen):
     probes: ProbesConfig
     agent: Named
     executor: ExecutorConfig
+    checks: ChecksConfig = ChecksConfig()
     seed: int = Field(default=0, ge=0, lt=2**63)
     tokenizer: str = "o200k_base"
     results_dir: str = Field(default="results/runs", min_length=1)
@@ -103,7 +110,7 @@ class RunConfig(_Frozen):
 
         The model counts by its own `identity`, and only under a strategy that asks it.
         """
-        whole = self.model_dump(exclude={"results_dir", "overwrite", "fail_on_error", "executor", "model", "max_usd"})
+        whole = self.model_dump(exclude={"results_dir", "overwrite", "fail_on_error", "executor", "model", "max_usd", "checks"})
         whole["sessions"] = {key: whole["sessions"][key] for key in ("format", "split", "limit")}
         return whole
 

@@ -8,6 +8,7 @@ import pytest
 
 from bench.analysis import table
 from bench.experiment.summary import summarise
+from bench.measures.future import Units
 from bench.measures.structure import PROVIDERS
 from bench.probes.bank import Bank
 from bench.types import Probe
@@ -28,7 +29,7 @@ def compaction(number: int, **fields) -> dict:
     return {
         "cut": f"s{number}#1", "session": f"s{number}", "cluster": f"s{number}", "outcome": "applied", "tokens_before": 1000,
         "tokens_after": 250, "turns_before": 20, "turns_after": 5, "target_tokens": 200, "tail_kept": 1.0,
-        "calls": [], "violations": {provider: [] for provider in PROVIDERS},
+        "calls": [], "coverage": {"cut": f"s{number}#1", "survived": [], "characters": 0, "lines": 0, "dead_lines": 0}, "violations": {provider: [] for provider in PROVIDERS},
     } | fields  # fmt: skip
 
 
@@ -43,7 +44,8 @@ def made(sessions: int, records: list[dict], compactions: dict[int, dict] | None
     changed = compactions or {}
     table = {f"s{n}#1": compaction(n, **changed.get(n, {})) for n in range(sessions)}
     probe = Probe("p", "facts", "?", "identifier", ("x",))
-    return summarise(header(), table, records, Bank(probes={cut: (probe, probe) for cut in table}), 1.0)
+    units = {cut: Units(cut, line["session"], line["cluster"], (), (), ()) for cut, line in table.items()}
+    return summarise(header(), table, records, Bank(probes={cut: (probe, probe) for cut in table}), units, 1.0)
 
 
 def standard(sessions: int = 8) -> list[dict]:

@@ -11,7 +11,7 @@ Summary = Mapping[str, Any]
 
 _COLUMNS = (
     ("survival", "survival"), ("placebo", "placebo_survival"), ("recall", "recall"), ("retention", "retention"),
-    ("token reduction", "token_reduction"), ("compression", "compression_ratio"), ("messages kept", "message_preservation"),
+    ("coverage", "coverage"), ("token reduction", "token_reduction"), ("compression", "compression_ratio"), ("messages kept", "message_preservation"),
     ("efficiency", "efficiency"), ("tail kept", "tail_kept"),
 )  # fmt: skip
 _MODEL_COLUMNS = ("shown to the model", "USD")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from bench.analysis import table
+import orjson
+
+from bench.analysis import differences, table
 from bench.commands.screen import console, print_table
 from bench.experiment.store import Run
 from bench.probes.soundness import PREDICATES
@@ -28,6 +31,8 @@ def print_runs(runs: Sequence[Run]) -> None:
         print_table(
             *table.rows(summaries), heading="\nWhat each strategy keeps" if len(runs) > 1 else f"\n{table.title(summaries[0])}"
         )
+        if len(runs) > 1 and not sentence:
+            print_table(*differences.rows(runs), heading=f"\nEach minus {table.title(summaries[0])}, on the same probes")
     out = console()
     out.print("\n" + table.caption(summaries[0]), markup=False)
     for summary in summaries[1:]:
@@ -50,6 +55,26 @@ def print_runs(runs: Sequence[Run]) -> None:
             out.print(f"{table.title(summary)} without cuts that failed or fell back: {parts}", markup=False)
     for run in runs:
         out.print(f"{run.folder}", markup=False)
+
+
+def print_checks(folder: Path) -> bool:
+    """The table of a folder's checks; returns whether all of them passed."""
+    checks = orjson.loads((folder / "checks.json").read_bytes())["checks"]
+    body = [
+        [
+            c["name"],
+            f"{c['expected']:.3f}",
+            f"{c['observed']:.3f}",
+            f"{c['allowed']:.3f}",
+            str(c["n"]),
+            "yes" if c["passed"] else "NO",
+        ]
+        for c in checks
+    ]
+    print_table(["check", "expected", "observed", "allowed", "n", "passed"], body)
+    failed = sum(not check["passed"] for check in checks)
+    console().print(f"\n{len(checks) - failed} of {len(checks)} checks passed\n{folder}", markup=False)
+    return not failed
 
 
 def exceeded(run: Run) -> bool:

@@ -36,6 +36,7 @@ keys
   strategy.instructions=TEXT  what a user says with the compaction; reaches every summariser
   model=NAME                  none (default), scripted (measures sizes only), litellm with model.model=PROVIDER/NAME and
                               model.api_base=URL for any OpenAI-compatible server; keys come from the environment only
+  experiment=NAME             calibration: planted needles, does the harness find exactly what must be left?
   max_usd=X                   stop before a model call that could bring what the run spent over this
   sessions.path=PATH          file, folder or glob of recorded sessions; default: the bundled ones
   sessions.format=NAME        canonical, claude_code, openhands, pi, cline, tau_bench, anthropic, openai; default: by content
@@ -162,11 +163,13 @@ def _sentence(error: Exception) -> str:
 def _job(values: dict[str, Any]) -> Path:
     from bench.commands.screen import reporter
     from bench.config import validate
-    from bench.experiment import plan, runner
+    from bench.experiment import checks, plan, runner
 
     values.pop("experiment", None)
     config = validate(values)
     with reporter() as report:
+        if config.checks.name:
+            return checks.run(config, report.stage)
         made = plan.make(config, report.stage)
         if made.model:
             report.say(announcement(made))
@@ -189,9 +192,12 @@ def announcement(made: Plan) -> str:
 
 
 def _finish(folders: list[Path]) -> int:
-    from bench.commands.results import exceeded, print_runs
+    from bench.commands.results import exceeded, print_checks, print_runs
     from bench.experiment.store import Run
 
-    runs = [Run(folder) for folder in dict.fromkeys(folders)]
-    print_runs(runs)
-    return int(any(exceeded(run) for run in runs))
+    checked = [folder for folder in dict.fromkeys(folders) if (folder / "checks.json").is_file()]
+    failed = [folder for folder in checked if not print_checks(folder)]
+    runs = [Run(folder) for folder in dict.fromkeys(folders) if folder not in checked]
+    if runs:
+        print_runs(runs)
+    return int(bool(failed) or any(exceeded(run) for run in runs))

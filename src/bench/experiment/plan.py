@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ import orjson
 from bench import grading, prompts
 from bench.agents import make as make_agent
 from bench.config import RunConfig
+from bench.measures.future import Units, units_of
 from bench.models import make as make_model
 from bench.probes.bank import Bank, build
 from bench.registry import FORMATS, PROBES, STRATEGIES
@@ -23,7 +24,7 @@ from bench.tokens import TokenCounter, counter
 from bench.types import Agent, BenchError, Cut, Model, Session, Strategy
 
 SCHEMA = 1  # of the files of a run
-MEASURES_VERSION = "1"
+MEASURES_VERSION = "2"
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Plan:
     sessions: list[Session]
     cuts: list[Cut]
     bank: Bank
+    units: Mapping[str, Units]  # by cut: what its future used, for coverage
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -51,7 +53,7 @@ class Plan:
         return len({cut.session.cluster for cut in self.cuts})
 
 
-Prepared = tuple[list[Session], list[Cut], Bank, list[str]]
+Prepared = tuple[list[Session], list[Cut], Bank, dict[str, Units], list[str]]
 _BANKS: dict[object, Prepared] = {}  # the jobs of one multirun share their probes
 
 
@@ -64,7 +66,7 @@ def make(config: RunConfig, progress: Callable[[str], None] = lambda text: None)
     agent = make_agent(config.agent.name, config.agent.parameters)
     for name in config.probes.categories:
         PROBES.get(name)
-    sessions, cuts, bank, notes = _prepared(config, tokens, progress)
+    sessions, cuts, bank, units, notes = _prepared(config, tokens, progress)
     identity = {
         "schema": SCHEMA,
         "config": config.identity(),
@@ -75,7 +77,7 @@ def make(config: RunConfig, progress: Callable[[str], None] = lambda text: None)
     }
     digest = hashlib.sha256(orjson.dumps(identity, option=orjson.OPT_SORT_KEYS)).hexdigest()[:10]
     run_id, label = f"{strategy.name}-{agent.name}-{digest}", _label(config, strategy, model)
-    return Plan(config, run_id, strategy, label, model, agent, tokens, sessions, cuts, bank, list(notes))
+    return Plan(config, run_id, strategy, label, model, agent, tokens, sessions, cuts, bank, units, list(notes))
 
 
 def _model(config: RunConfig, strategy: Strategy) -> Model | None:
@@ -168,4 +170,6 @@ def _prepare(config: RunConfig, loaded: Loaded, tokens: TokenCounter, progress: 
     if not any(bank.probes.values()):
         raise BenchError(f"no probe can be made from {place.path or 'the bundled sessions'}: nothing in them can be asked about")
     notes += bank.shortages()
-    return sessions, cuts, bank, notes
+    progress("what the futures used")
+    units = {made.cut: made for made in units_of(cuts, others, config.seed, progress)}
+    return sessions, cuts, bank, units, notes

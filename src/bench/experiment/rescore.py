@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 
 import orjson
@@ -12,6 +13,7 @@ from bench.experiment.plan import MEASURES_VERSION
 from bench.experiment.store import Run, Store
 from bench.experiment.summary import summarise
 from bench.grading import RuleGrader
+from bench.measures.coverage import coverage
 from bench.measures.structure import violations
 from bench.measures.survival import Remains
 from bench.types import Answer, BenchError
@@ -26,11 +28,11 @@ def rescore(folder: Path) -> list[str]:
     old = run.summary
     today = {"grader": grading.VERSION, "measures": MEASURES_VERSION}
     header = run.header | {"versions": run.header["versions"] | today}
-    found = Counter(record["cut"] for record in run.records)
-    if len(run.compactions) != old["cuts"] or any(line.get("records") != found[cut] for cut, line in run.compactions.items()):
+    held = Counter(record["cut"] for record in run.records)
+    if len(run.compactions) != old["cuts"] or any(line.get("records") != held[cut] for cut, line in run.compactions.items()):
         raise BenchError(f"{folder} is damaged: lines are missing from it; run the same command again to mend it")
     contexts = run.contexts()
-    bank = run.bank()
+    bank, units = run.bank(), run.units()
     probes = {probe.id: probe for table in (bank.probes, bank.placebos) for cut in table.values() for probe in cut}
     remains: dict[str, Remains] = {}
     shown: dict[str, Remains] = {}
@@ -38,10 +40,12 @@ def rescore(folder: Path) -> list[str]:
     for cut, line in run.compactions.items():
         before, after = contexts[line["context_before"]], contexts[line["context_after"]]
         pinned = {m.id for m in (*before[: line["head"]], *before[len(before) - line["tail"] :])}
-        remains[cut] = Remains([m for m in after if m.id not in pinned])
+        left = [m for m in after if m.id not in pinned]
+        remains[cut] = Remains(left)
         if line["calls"]:
             shown[cut] = Remains([message for call in line["calls"] for message in contexts[call["request"]]])
-        compactions.append(line | {"violations": violations(after, before, line["tokens_after"], line["tokens_before"])})
+        found = violations(after, before, line["tokens_after"], line["tokens_before"])
+        compactions.append(line | {"violations": found, "coverage": asdict(coverage(units[cut], left))})
     records = []
     for record in run.records:
         probe = probes[record["probe"]]
@@ -52,7 +56,7 @@ def rescore(folder: Path) -> list[str]:
             record
             | {"survives": survives, "visible": visible, "score": score.value, "outcome": score.outcome, "detail": score.detail}
         )
-    new = summarise(header, {line["cut"]: line for line in compactions}, records, bank, old["seconds"])
+    new = summarise(header, {line["cut"]: line for line in compactions}, records, bank, units, old["seconds"])
     store = Store(folder, "only-missing")
     try:
         store.replace(compactions, records)

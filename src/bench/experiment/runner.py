@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
@@ -24,6 +24,7 @@ from bench.experiment.plan import SCHEMA, Plan
 from bench.experiment.store import Run, Store, context_objects
 from bench.experiment.summary import summarise
 from bench.grading import RuleGrader
+from bench.measures.coverage import coverage
 from bench.measures.structure import violations
 from bench.measures.survival import Remains, remainder
 from bench.models.recorder import Recorder
@@ -68,6 +69,7 @@ def run(plan: Plan, progress: Progress = lambda done, total, errors: None) -> Pa
             plan.model.limit(folder, plan.config.max_usd)
         store.header(header(plan, "started"))
         store.probes(plan.bank.frozen)
+        store.units(plan.units)
         todo = [cut for cut in plan.cuts if cut.id not in store.finished]
         errors, seconds = 0, 0.0 if todo else store.seconds
         progress(len(store.finished), len(plan.cuts), errors)
@@ -84,7 +86,7 @@ def run(plan: Plan, progress: Progress = lambda done, total, errors: None) -> Pa
             store.replace(compactions, sorted(finished.records, key=lambda record: order[record["cut"]]))
             finished = Run(folder)
         status = "success"
-        store.summary(summarise(header(plan, status), finished.compactions, finished.records, plan.bank, seconds))
+        store.summary(summarise(header(plan, status), finished.compactions, finished.records, plan.bank, plan.units, seconds))
     except OverBudget as error:
         status = "stopped"
         done = len(Run(folder).compactions)
@@ -175,7 +177,8 @@ def execute(plan: Plan, cut: Cut) -> Cell:
     probes, placebos = plan.bank.probes.get(cut.id, ()), plan.bank.placebos.get(cut.id, ())
     if hasattr(plan.agent, "open_book"):
         plan.agent.open_book({probe.id: probe for probe in (*probes, *placebos)})
-    remains = Remains(remainder(compaction.messages, cut))
+    left = remainder(compaction.messages, cut)
+    remains = Remains(left)
     shown = Remains([m for call in compaction.calls for m in call.request]) if compaction.calls else None
     arms: list[tuple[ArmName, Sequence[Message], Sequence[Probe]]] = [
         ("full", cut.context, probes),
@@ -193,7 +196,7 @@ def execute(plan: Plan, cut: Cut) -> Cell:
         calls.append(_call_line(call) | {"request": shown_as, "answer": answered_as})
         more += [*request, *answer]
     line = _compaction_line(plan, cut, compaction) | {"calls": calls, "context_before": before, "context_after": after}
-    line |= {"records": len(records)}
+    line |= {"coverage": asdict(coverage(plan.units[cut.id], left)), "records": len(records)}
     return Cell(line, records, [*objects, *more], time.perf_counter() - began)
 
 

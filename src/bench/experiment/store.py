@@ -1,6 +1,7 @@
 """The files of a run. Lines are appended and synced; a killed run is legible and goes on where it was.
 
-`header.json` (what it is, status), `probes.jsonl.gz` (the frozen bank), `records.jsonl` (one line for each probe and
+`header.json` (what it is, status), `probes.jsonl.gz` (the frozen bank), `units.jsonl.gz` (what each cut's future used),
+`records.jsonl` (one line for each probe and
 arm), `compactions.jsonl` (one line for each finished cut, written after its records), `contexts.jsonl.gz` (every
 message once by its hash; every context, every request to a model and its answer as a list of hashes), `summary.json`
 (last). What a kill left of an unfinished
@@ -23,6 +24,7 @@ from typing import IO, Any
 
 import orjson
 
+from bench.measures.future import Units, restored
 from bench.probes.bank import Bank
 from bench.probes.bank import read as read_bank
 from bench.sessions.canonical import message_from_record, message_record
@@ -70,10 +72,10 @@ class Store:
         return finished
 
     def header(self, values: Mapping[str, Any]) -> None:
-        _replace(self.folder / "header.json", _json(values))
+        write_json(self.folder / "header.json", values)
 
     def summary(self, values: Mapping[str, Any]) -> None:
-        _replace(self.folder / "summary.json", _json(values))
+        write_json(self.folder / "summary.json", values)
 
     @property
     def seconds(self) -> float:
@@ -85,6 +87,10 @@ class Store:
 
     def probes(self, data: bytes) -> None:
         _replace(self.folder / "probes.jsonl.gz", gzip.compress(data, 6, mtime=0))
+
+    def units(self, units: Mapping[str, Units]) -> None:
+        lines = b"".join(orjson.dumps(made) + b"\n" for made in units.values())
+        _replace(self.folder / "units.jsonl.gz", gzip.compress(lines, 6, mtime=0))
 
     def cell(
         self, compaction: Mapping[str, Any], records: Iterable[Mapping[str, Any]], contexts: Iterable[Mapping[str, Any]]
@@ -158,6 +164,15 @@ class Run:
         except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
             raise BenchError(f"cannot read the probes in {path}: {error}") from error
 
+    def units(self) -> dict[str, Units]:
+        """What each cut's future used, by cut."""
+        path = self.folder / "units.jsonl.gz"
+        try:
+            made = [restored(orjson.loads(line)) for line in gzip.decompress(path.read_bytes()).splitlines()]
+        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+            raise BenchError(f"cannot read the units in {path}: {error}") from error
+        return {units.cut: units for units in made}
+
     def contexts(self) -> dict[str, tuple[Message, ...]]:
         """Every stored context by its hash."""
         objects, _ = _objects(self.folder / "contexts.jsonl.gz")
@@ -211,7 +226,7 @@ _SHAPES: dict[str, dict[str, type]] = {
     "records.jsonl": dict.fromkeys(("cut", "probe", "arm", "category", "form", "status", "outcome"), str) | {"answer": list},
     "compactions.jsonl": dict.fromkeys(("cut", "session", "cluster", "outcome", "note", "context_before", "context_after"), str)
     | dict.fromkeys(("head", "tail", "tokens_before", "tokens_after", "turns_before", "turns_after", "target_tokens"), int)
-    | {"violations": dict, "calls": list},
+    | {"violations": dict, "calls": list, "coverage": dict},
 }
 
 
@@ -261,8 +276,8 @@ def _locked(path: Path) -> IO[str]:
         lock.close()
 
 
-def _json(values: Mapping[str, Any]) -> bytes:
-    return orjson.dumps(values, option=orjson.OPT_INDENT_2) + b"\n"
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    _replace(path, orjson.dumps(values, option=orjson.OPT_INDENT_2) + b"\n")
 
 
 def _replace(path: Path, data: bytes) -> None:

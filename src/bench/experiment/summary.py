@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
+from bench.measures.coverage import HORIZONS, CutCoverage, frc
 from bench.measures.efficiency import compression_ratio, message_preservation, seed_efficiency, token_reduction
+from bench.measures.future import Units
 from bench.measures.structure import PROVIDERS
-from bench.probes.bank import Bank, count
-from bench.stats import bootstrap, mean
+from bench.probes.bank import FIFTHS, Bank, count
+from bench.stats import bootstrap, design_effect, mean
 from bench.types import Estimate
 
 NAMED = 3  # answers shown of those to name_a_word
@@ -22,7 +25,12 @@ Record = Mapping[str, Any]
 
 
 def summarise(
-    header: Record, compactions: Mapping[str, Record], records: Sequence[Record], bank: Bank, seconds: float
+    header: Record,
+    compactions: Mapping[str, Record],
+    records: Sequence[Record],
+    bank: Bank,
+    units: Mapping[str, Units],
+    seconds: float,
 ) -> dict[str, Any]:
     """`summary.json` of a run. Recall, survival and retention are macro means over categories."""
     cluster = {cut: line["cluster"] for cut, line in compactions.items()}
@@ -36,6 +44,8 @@ def summarise(
     leak = _share(table["gone"]["right"], table["gone"]["right"] + table["gone"]["wrong"])
     controls["leak"] = None if leak is None or controls["floor"] is None else max(0.0, leak - controls["floor"])
     reasons = _reasons(controls)
+    future = _coverage(compactions, units, int(header["config"]["seed"]))
+    depth = {probe.id: probe.depth for probes in bank.probes.values() for probe in probes}
     metrics = {
         "survival": _mean(arms["strategy"], "survives", cluster),
         "visible": _mean(arms["strategy"], "visible", cluster),
@@ -46,6 +56,7 @@ def summarise(
         "placebo_survival": _mean(arms["placebo"], "survives", cluster),
         "placebo_recall": _mean(arms["placebo"], "score", cluster),
         **_ratios(compactions),
+        "coverage": future["end"]["unrecoverable"],
         "cost_usd": _mean_of(compactions, lambda line: _usd(line["calls"])),
     }
     whole = {cut for cut, line in compactions.items() if line["outcome"] in ("applied", "noop")}
@@ -72,6 +83,11 @@ def summarise(
                 "outcomes": dict(sorted(Counter(r["outcome"] for r in arms["strategy"] if r["category"] == name).items())),
             }
             for name in categories
+        },
+        "by_depth": _by_depth(arms["strategy"], depth, cluster),
+        "coverage": future,
+        "design_effect": {
+            name: design_effect(*_columns(arms["strategy"], field, cluster)) for name, field in (("survival", "survives"), ("recall", "score"))
         },
         "by_session": _by_session(compactions, arms),
         "survival_by_recall": table,
@@ -108,9 +124,51 @@ def _named(records: Sequence[Record]) -> list[str]:
     return list(dict.fromkeys(named))[:NAMED]
 
 
+def _coverage(compactions: Mapping[str, Record], units: Mapping[str, Units], seed: int) -> dict[str, Any]:
+    """Future-reference coverage to the session's end and for the shorter horizons, in turns."""
+    measured = [
+        (units[cut], CutCoverage(**line["coverage"] | {"survived": tuple(line["coverage"]["survived"])}))
+        for cut, line in compactions.items()
+    ]
+    return {"end" if horizon is None else str(horizon): _plain(frc(measured, horizon, seed)) for horizon in HORIZONS}
+
+
+def _plain(value: Any) -> Any:
+    """A dataclass of measures as JSON takes it."""
+    if isinstance(value, Estimate):
+        return as_json(value)
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _by_depth(records: Sequence[Record], depth: Mapping[str, float | None], cluster: Mapping[str, str]) -> dict[str, Any]:
+    """Survival and recall by fifth of the span, 1 the newest, over all categories and in each."""
+    fifths: dict[int, list[Record]] = {number: [] for number in range(1, FIFTHS + 1)}
+    for record in records:
+        if (place := depth.get(record["probe"])) is not None:
+            fifths[min(FIFTHS, int(place * FIFTHS) + 1)].append(record)
+
+    def both(chosen: Sequence[Record]) -> dict[str, Any]:
+        return {"survival": _mean(chosen, "survives", cluster), "recall": _mean(chosen, "score", cluster)}
+
+    names = list(dict.fromkeys(r["category"] for r in records))
+    return {
+        str(number): both(chosen) | {"by_category": {name: both([r for r in chosen if r["category"] == name]) for name in names}}
+        for number, chosen in fifths.items()
+    }
+
+
 def _mean(records: Sequence[Record], field: str, cluster: Mapping[str, str]) -> dict[str, Any]:
+    return as_json(mean(*_columns(records, field, cluster)))
+
+
+def _columns(records: Sequence[Record], field: str, cluster: Mapping[str, str]) -> tuple[list[float], list[str], list[str]]:
+    """(values, their clusters, their categories) of the records that have a value."""
     scored = [r for r in records if r[field] is not None]
-    return as_json(mean([float(r[field]) for r in scored], [cluster[r["cut"]] for r in scored], [r["category"] for r in scored]))
+    return [float(r[field]) for r in scored], [cluster[r["cut"]] for r in scored], [r["category"] for r in scored]
 
 
 def _mean_of(compactions: Mapping[str, Record], value) -> dict[str, Any]:
