@@ -232,9 +232,9 @@ def test_configuration_of_ones_own(bench, sessions, tmp_path):
 def test_an_experiment_of_ones_own(bench, sessions, tmp_path):
     (tmp_path / "mine" / "experiment").mkdir(parents=True)
     overlay = "# @package _global_\ndefaults:\n  - override /agent: oracle\n  - override /strategy: reset\nseed: 7\n"
-    (tmp_path / "mine" / "experiment" / "calibration.yaml").write_text(overlay)
+    (tmp_path / "mine" / "experiment" / "mine_alone.yaml").write_text(overlay)
     arguments = [f"sessions.path={sessions}", *SMALL, "--config-dir", "mine"]
-    code, out, _ = bench("run", "experiment=calibration", *arguments)
+    code, out, _ = bench("run", "experiment=mine_alone", *arguments)
     made = summary(folders(out)[0])
     assert (code, made["agent"], made["strategy"]["name"]) == (0, "oracle", "reset")
     header = json.loads((folders(out)[0] / "header.json").read_text(encoding="utf-8"))
@@ -353,3 +353,16 @@ def test_a_terminal_without_unicode(tmp_path):
     done = process("cat", "show", str(folder), PYTHONIOENCODING="ascii", LC_ALL="C", PYTHONUTF8="0")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Gr\\xfc\\xdfe#2 under none: noop")
+
+
+# --- checks of the harness itself
+
+
+def test_calibration_is_a_command(bench, sessions):
+    code, out, _ = bench("run", "experiment=calibration", f"sessions.path={sessions}", *SMALL)
+    folder = folders(out)[0]
+    checks = json.loads((folder / "checks.json").read_text(encoding="utf-8"))["checks"]
+    assert code == 0
+    assert f"{len(checks)} of {len(checks)} checks passed" in out
+    assert all(check["passed"] for check in checks)
+    assert json.loads((folder / "header.json").read_text(encoding="utf-8"))["config"]["checks"]["name"] == "calibration"
