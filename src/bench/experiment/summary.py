@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
-from bench.measures.coverage import HORIZONS, CutCoverage, frc
+from bench.experiment.breakdown import by_depth, by_session, coverage
+from bench.experiment.figures import Record, as_json, columns, mean_of, mean_records
 from bench.measures.efficiency import compression_ratio, message_preservation, seed_efficiency, token_reduction
 from bench.measures.future import Units
 from bench.measures.structure import PROVIDERS
-from bench.probes.bank import FIFTHS, Bank, count
-from bench.stats import bootstrap, design_effect, mean
+from bench.probes.bank import Bank, count
+from bench.stats import bootstrap, design_effect
 from bench.types import Estimate
 
 NAMED = 3  # answers shown of those to name_a_word
 MIN_DENOMINATOR = 0.20  # ceiling minus floor, below which retention says nothing
 LIMITS = {"ceiling": (">=", 0.8), "floor": ("<=", 0.1), "placebo": ("<=", 0.01), "leak": ("<=", 0.05)}
-
-Record = Mapping[str, Any]
 
 
 def summarise(
@@ -44,20 +42,20 @@ def summarise(
     leak = _share(table["gone"]["right"], table["gone"]["right"] + table["gone"]["wrong"])
     controls["leak"] = None if leak is None or controls["floor"] is None else max(0.0, leak - controls["floor"])
     reasons = _reasons(controls)
-    future = _coverage(compactions, units, int(header["config"]["seed"]))
+    future = coverage(compactions, units, int(header["config"]["seed"]))
     depth = {probe.id: probe.depth for probes in bank.probes.values() for probe in probes}
     metrics = {
-        "survival": _mean(arms["strategy"], "survives", cluster),
-        "visible": _mean(arms["strategy"], "visible", cluster),
-        "recall": _mean(arms["strategy"], "score", cluster),
-        "ceiling": _mean(arms["full"], "score", cluster),
-        "floor": _mean(arms["floor"], "score", cluster),
+        "survival": mean_records(arms["strategy"], "survives", cluster),
+        "visible": mean_records(arms["strategy"], "visible", cluster),
+        "recall": mean_records(arms["strategy"], "score", cluster),
+        "ceiling": mean_records(arms["full"], "score", cluster),
+        "floor": mean_records(arms["floor"], "score", cluster),
         "retention": _retention(arms, cluster, int(header["config"]["seed"])),
-        "placebo_survival": _mean(arms["placebo"], "survives", cluster),
-        "placebo_recall": _mean(arms["placebo"], "score", cluster),
+        "placebo_survival": mean_records(arms["placebo"], "survives", cluster),
+        "placebo_recall": mean_records(arms["placebo"], "score", cluster),
         **_ratios(compactions),
         "coverage": future["end"]["unrecoverable"],
-        "cost_usd": _mean_of(compactions, lambda line: _usd(line["calls"])),
+        "cost_usd": mean_of(compactions, lambda line: _usd(line["calls"])),
     }
     whole = {cut for cut, line in compactions.items() if line["outcome"] in ("applied", "noop")}
     return {
@@ -71,29 +69,29 @@ def summarise(
         "metrics": metrics,
         "model_calls": _model_calls(compactions),
         "per_protocol": None if len(whole) == len(compactions) else {
-            name: _mean([r for r in arms["strategy"] if r["cut"] in whole], field, cluster)
+            name: mean_records([r for r in arms["strategy"] if r["cut"] in whole], field, cluster)
             for name, field in (("survival", "survives"), ("recall", "score"))
         },
         "by_category": {
             name: {
-                "survival": _mean([r for r in arms["strategy"] if r["category"] == name], "survives", cluster),
-                **{label: _mean([r for r in arms[arm] if r["category"] == name], "score", cluster)
+                "survival": mean_records([r for r in arms["strategy"] if r["category"] == name], "survives", cluster),
+                **{label: mean_records([r for r in arms[arm] if r["category"] == name], "score", cluster)
                    for label, arm in (("recall", "strategy"), ("ceiling", "full"), ("floor", "floor"))},
                 "named": _named([r for r in arms["strategy"] if r["category"] == name]),
                 "outcomes": dict(sorted(Counter(r["outcome"] for r in arms["strategy"] if r["category"] == name).items())),
             }
             for name in categories
         },
-        "by_depth": _by_depth(arms["strategy"], depth, cluster),
+        "by_depth": by_depth(arms["strategy"], depth, cluster),
         "coverage": future,
         "design_effect": {
-            name: design_effect(*_columns(arms["strategy"], field, cluster)) for name, field in (("survival", "survives"), ("recall", "score"))
+            name: design_effect(*columns(arms["strategy"], field, cluster)) for name, field in (("survival", "survives"), ("recall", "score"))
         },
-        "by_session": _by_session(compactions, arms),
+        "by_session": by_session(compactions, arms),
         "survival_by_recall": table,
         "use_gap": _use_gap(arms, free),
         "controls": controls, "valid": not reasons, "invalid_because": reasons,
-        "structure": {provider: _mean_of(compactions, lambda line, p=provider: float(not line["violations"][p])) for provider in PROVIDERS},
+        "structure": {provider: mean_of(compactions, lambda line, p=provider: float(not line["violations"][p])) for provider in PROVIDERS},
         "violations": dict(sorted(Counter(v for line in compactions.values() for v in {x for vs in line["violations"].values() for x in vs}).items())),
         "errors": {"infrastructure": sum(r["status"] == "error" for r in records), "strategy": sum(line["outcome"] == "failed" for line in compactions.values())},
         "first_error": _first_error(compactions, records),
@@ -124,101 +122,17 @@ def _named(records: Sequence[Record]) -> list[str]:
     return list(dict.fromkeys(named))[:NAMED]
 
 
-def _coverage(compactions: Mapping[str, Record], units: Mapping[str, Units], seed: int) -> dict[str, Any]:
-    """Future-reference coverage to the session's end and for the shorter horizons, in turns."""
-    measured = [
-        (units[cut], CutCoverage(**line["coverage"] | {"survived": tuple(line["coverage"]["survived"])}))
-        for cut, line in compactions.items()
-    ]
-    return {"end" if horizon is None else str(horizon): _plain(frc(measured, horizon, seed)) for horizon in HORIZONS}
-
-
-def _plain(value: Any) -> Any:
-    """A dataclass of measures as JSON takes it."""
-    if isinstance(value, Estimate):
-        return as_json(value)
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _by_depth(records: Sequence[Record], depth: Mapping[str, float | None], cluster: Mapping[str, str]) -> dict[str, Any]:
-    """Survival and recall by fifth of the span, 1 the newest, over all categories and in each."""
-    fifths: dict[int, list[Record]] = {number: [] for number in range(1, FIFTHS + 1)}
-    for record in records:
-        if (place := depth.get(record["probe"])) is not None:
-            fifths[min(FIFTHS, int(place * FIFTHS) + 1)].append(record)
-
-    def both(chosen: Sequence[Record]) -> dict[str, Any]:
-        return {"survival": _mean(chosen, "survives", cluster), "recall": _mean(chosen, "score", cluster)}
-
-    names = list(dict.fromkeys(r["category"] for r in records))
-    return {
-        str(number): both(chosen) | {"by_category": {name: both([r for r in chosen if r["category"] == name]) for name in names}}
-        for number, chosen in fifths.items()
-    }
-
-
-def _mean(records: Sequence[Record], field: str, cluster: Mapping[str, str]) -> dict[str, Any]:
-    return as_json(mean(*_columns(records, field, cluster)))
-
-
-def _columns(records: Sequence[Record], field: str, cluster: Mapping[str, str]) -> tuple[list[float], list[str], list[str]]:
-    """(values, their clusters, their categories) of the records that have a value."""
-    scored = [r for r in records if r[field] is not None]
-    return [float(r[field]) for r in scored], [cluster[r["cut"]] for r in scored], [r["category"] for r in scored]
-
-
-def _mean_of(compactions: Mapping[str, Record], value) -> dict[str, Any]:
-    pairs = [(value(line), line["cluster"]) for line in compactions.values()]
-    pairs = [(number, cluster) for number, cluster in pairs if number is not None]
-    return as_json(mean([number for number, _ in pairs], [cluster for _, cluster in pairs]))
-
-
-def _by_session(compactions: Mapping[str, Record], arms: Mapping[str, Sequence[Record]]) -> dict[str, dict[str, Any]]:
-    """Each session's own values, for corpora too small for an interval."""
-    session = {cut: line["session"] for cut, line in compactions.items()}
-    out: dict[str, dict[str, Any]] = {}
-    for name in dict.fromkeys(session.values()):
-        lines = [line for line in compactions.values() if line["session"] == name]
-        fields = (
-            ("survival", "strategy", "survives"),
-            ("recall", "strategy", "score"),
-            ("ceiling", "full", "score"),
-            ("floor", "floor", "score"),
-        )
-        row = {
-            label: _mean([r for r in arms[arm] if session[r["cut"]] == name], field, session)["value"]
-            for label, arm, field in fields
-        }
-        reduction = [token_reduction(line["tokens_before"], line["tokens_after"]) for line in lines]
-        probes = sum(session[r["cut"]] == name for r in arms["strategy"])
-        outcomes = dict(sorted(Counter(line["outcome"] for line in lines).items()))
-        valid = {provider: sum(not line["violations"][provider] for line in lines) for provider in PROVIDERS}
-        out[name] = {
-            **row,
-            "token_reduction": float(np.mean(reduction)),
-            "cuts": len(lines),
-            "probes": probes,
-            "outcomes": outcomes,
-            "valid": valid,
-        }
-    return out
-
-
 def _ratios(compactions: Mapping[str, Record]) -> dict[str, Any]:
     return {
-        "token_reduction": _mean_of(compactions, lambda c: token_reduction(c["tokens_before"], c["tokens_after"])),
-        "compression_ratio": _mean_of(compactions, lambda c: compression_ratio(c["tokens_before"], c["tokens_after"])),
-        "message_preservation": _mean_of(compactions, lambda c: message_preservation(c["turns_before"], c["turns_after"])),
-        "efficiency": _mean_of(
+        "token_reduction": mean_of(compactions, lambda c: token_reduction(c["tokens_before"], c["tokens_after"])),
+        "compression_ratio": mean_of(compactions, lambda c: compression_ratio(c["tokens_before"], c["tokens_after"])),
+        "message_preservation": mean_of(compactions, lambda c: message_preservation(c["turns_before"], c["turns_after"])),
+        "efficiency": mean_of(
             compactions, lambda c: seed_efficiency(c["tokens_before"], c["tokens_after"], c["turns_before"], c["turns_after"])
         ),
-        "over_target": _mean_of(compactions, lambda c: float(max(0, c["tokens_after"] - c["target_tokens"]))),
-        "tail_kept": _mean_of(compactions, lambda c: c["tail_kept"]),
-        "structure_valid": _mean_of(compactions, lambda c: float(not any(c["violations"].values()))),
+        "over_target": mean_of(compactions, lambda c: float(max(0, c["tokens_after"] - c["target_tokens"]))),
+        "tail_kept": mean_of(compactions, lambda c: c["tail_kept"]),
+        "structure_valid": mean_of(compactions, lambda c: float(not any(c["violations"].values()))),
     }
 
 
@@ -261,9 +175,9 @@ def _retention(arms: Mapping[str, Sequence[Record]], cluster: Mapping[str, str],
 def _controls(arms: Mapping[str, Sequence[Record]], cluster: Mapping[str, str]) -> dict[str, float | None]:
     free = {arm: [r for r in arms[arm] if r["form"] == "free"] for arm in ("full", "floor")}
     return {
-        "ceiling": _mean(free["full"], "score", cluster)["value"],
-        "floor": _mean(free["floor"], "score", cluster)["value"],
-        "placebo": _mean(arms["placebo"], "survives", cluster)["value"],
+        "ceiling": mean_records(free["full"], "score", cluster)["value"],
+        "floor": mean_records(free["floor"], "score", cluster)["value"],
+        "placebo": mean_records(arms["placebo"], "survives", cluster)["value"],
     }
 
 
@@ -300,10 +214,3 @@ def _use_gap(arms: Mapping[str, Sequence[Record]], free: Sequence[Record]) -> fl
 
 def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
-
-
-def as_json(estimate: Estimate) -> dict[str, Any]:
-    return {
-        "value": estimate.value, "se": estimate.se, "ci": list(estimate.ci) if estimate.ci else None, "n": estimate.n,
-        "clusters": estimate.clusters,
-    }  # fmt: skip
