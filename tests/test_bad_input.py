@@ -223,7 +223,7 @@ def test_a_shell_command_of_many_here_documents_is_read_in_no_time():
     import time
 
     from bench.agents.trail import Trail
-    from bench.probes.shell import parse
+    from bench.shell import parse
     from bench.types import Message, ToolCall
 
     command = "cat <<A\n" * 20_000

@@ -71,9 +71,10 @@ class ProbesConfig(_Frozen):
 
 
 class ChecksConfig(_Frozen):
-    """Checks of the harness itself, in the place of a run."""
+    """Checks of the harness itself, in the place of a run. `path`: the folder with the public data of external checks."""
 
-    name: Literal["calibration"] | None = None
+    name: Literal["calibration", "external"] | None = None
+    path: str = "../shared"
 
 
 class ExecutorConfig(_Frozen):

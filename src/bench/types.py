@@ -254,7 +254,8 @@ class Model(Protocol):
 class KnownFile:
     """A file as the session knew it. `read_at` and `changed_at` are message numbers, -1 for never.
 
-    `text` is what the calls before the cut showed of it; `whole` says whether that is all of it.
+    `text` is what the calls before the cut showed of it; `whole` says whether that is all of it, unchanged as far as
+    they tell.
     """
 
     path: str

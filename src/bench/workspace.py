@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from bench.atoms import normal
+from bench.shell import Shell, shell_of
 from bench.tools import failed, file_operation, path_of
 from bench.turns import answered
 from bench.types import KnownFile, Message, ToolCall
@@ -25,8 +27,12 @@ class KnownFiles:
     A read that shows a part of a file stands for it only until all of it is known, and `whole` is False then; line
     numbers that the product prints and notices beside the text are taken off. An edit is applied where its old text is
     found once, or everywhere when all of them are replaced; one that cannot be followed leaves the text as it was, no
-    longer whole. Calls that failed change nothing, and neither do shell commands: what those change, rename or delete is
-    out of sight here, so that a whole text may be one that a command has changed since.
+    longer whole. Calls of file tools that failed change nothing.
+
+    A file that a shell command deleted is gone, and one that it renamed goes by its new name. What else a command does to
+    a file is not worked out: one that it changed, or may have changed out of sight, keeps the text that was last known,
+    no longer whole, until a read (be it of a part) or a write shows it anew. Files that only commands read or wrote are
+    not known at all.
     """
 
     def __init__(self, context: Sequence[Message], cwd: str = "") -> None:
@@ -37,7 +43,11 @@ class KnownFiles:
     def files(self) -> tuple[KnownFile, ...]:
         """Most recently read or written first; `read_at` and `changed_at` are the numbers of the calls' results."""
         known: dict[str, KnownFile] = {}
-        for index, call in self._calls:
+        for index, call in answered(self._context).items():
+            if shell := shell_of(call, self._context[index]):
+                known = _commanded(known, shell, self._cwd)
+            if index not in self._calls:
+                continue
             path = normal(path_of(call.arguments), "path", self._cwd)
             file = known.get(path, KnownFile(path, "", whole=False))
             match file_operation(call):
@@ -53,17 +63,15 @@ class KnownFiles:
         return tuple(sorted(known.values(), key=lambda file: max(file.read_at, file.changed_at), reverse=True))
 
     @cached_property
-    def _calls(self) -> list[tuple[int, ToolCall]]:
-        """(index of its result, call) of every call of a file tool that did something."""
+    def _calls(self) -> dict[int, ToolCall]:
+        """Every call of a file tool that did something, by the index of its result."""
         calls = answered(self._context).items()
-        return [
-            (i, call) for i, call in calls if path_of(call.arguments) and file_operation(call) and not failed(self._context[i])
-        ]
+        return {i: call for i, call in calls if path_of(call.arguments) and file_operation(call) and not failed(self._context[i])}
 
     @cached_property
     def _shown(self) -> dict[int, Shown | None]:
         """What each read showed. Where most of them have numbered lines, a result without shows nothing: it is a notice."""
-        reads = {index: call for index, call in self._calls if file_operation(call) == "read"}
+        reads = {index: call for index, call in self._calls.items() if file_operation(call) == "read"}
         found = {index: _numbered(self._context[index].text, call.arguments) for index, call in reads.items()}
         if sum(shown is not None for shown in found.values()) * 2 > len(found):
             return found
@@ -126,6 +134,38 @@ def _limits(arguments: Mapping[str, Any] | str) -> tuple[int, int]:
 
 def _whole_number(value: Any) -> int:
     return int(value) if isinstance(value, int | float) or (isinstance(value, str) and value.isdecimal()) else 0
+
+
+def _commanded(known: Mapping[str, KnownFile], shell: Shell, cwd: str) -> dict[str, KnownFile]:
+    """The files after a shell command."""
+    after = {path: _unless_touched(file, shell) for path, file in known.items()}
+    for operation, *paths in shell.operations:
+        path, new_path = (normal(path, "path", cwd) for path in paths)
+        if operation == "rename":
+            after = _renamed(after, path, new_path, shell)
+        elif operation == "delete":
+            after.pop(path, None)
+        elif operation != "read" and path in after:
+            after[path] = replace(after[path], whole=False)
+    return after
+
+
+def _unless_touched(file: KnownFile, shell: Shell) -> KnownFile:
+    return replace(file, whole=False) if file.whole and shell.touches(file.path) else file
+
+
+def _renamed(known: Mapping[str, KnownFile], path: str, new_path: str, shell: Shell) -> dict[str, KnownFile]:
+    """The files after a file or a folder got another name, or was put into another folder."""
+    if new_path in (".", "..") or any(other.startswith(new_path + "/") for other in known):
+        new_path = posixpath.normpath(posixpath.join(new_path, posixpath.basename(path)))
+    after = dict(known)
+    if new_path in after:  # what takes its place may never have been shown
+        after[new_path] = replace(after[new_path], whole=False)
+    for old in known:
+        if old == path or old.startswith(path + "/"):
+            file = replace(after.pop(old), path=new_path + old.removeprefix(path))
+            after[file.path] = _unless_touched(file, shell)
+    return after
 
 
 def _read(file: KnownFile, index: int, shown: Shown | None) -> KnownFile:

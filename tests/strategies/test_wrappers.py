@@ -107,7 +107,7 @@ def test_a_part_of_a_file_is_called_a_part():
         user("q"), assistant("", call("r", "Read", file_path="r.py", offset=9, limit=1)), result("r", "9\tnine")
     ).messages
     [message] = restored(context, (), asked(context), "v2")
-    assert message.text.startswith("[A part of the file r.py")
+    assert message.text.startswith("[What was known of the file r.py")
     assert message.text.endswith("\nnine")
 
 

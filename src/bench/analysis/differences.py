@@ -45,7 +45,16 @@ def _cells(each: Difference, p: float | None) -> list[str]:
     if estimate.value is None:
         return ["–"] * 8
     if p is None or estimate.ci is None:  # the same everywhere, or too few clusters for an interval
-        return [f"{estimate.value:+.3f}", "–", "", "–", "–", str(estimate.n), str(estimate.clusters), "–"]
+        return [
+            f"{estimate.value:+.3f}",
+            "–" if p is None else f"{p:.3g}",
+            "",
+            "–",
+            "–",
+            str(estimate.n),
+            str(estimate.clusters),
+            "–",
+        ]
     low, high = estimate.ci
     effect = "–" if each.design_effect is None else f"{each.design_effect:.1f}"
     return [

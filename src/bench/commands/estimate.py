@@ -35,7 +35,7 @@ def _job(values: dict[str, Any]) -> list[str]:
     with reporter() as report:
         made = plan.make(validate(values), report.stage)
         report.stage("rehearsing the compactions")
-        ahead = forecast(made)
+        ahead = forecast(made, made.cuts)
     probes = sum(len(probes) for probes in made.bank.probes.values())
     placebos = sum(len(probes) for probes in made.bank.placebos.values())
     tokens = sum(made.counter.messages(cut.context) for cut in made.cuts)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -58,8 +59,14 @@ def print_runs(runs: Sequence[Run]) -> None:
 
 
 def print_checks(folder: Path) -> bool:
-    """The table of a folder's checks; returns whether all of them passed."""
-    checks = orjson.loads((folder / "checks.json").read_bytes())["checks"]
+    """The table of a folder's checks; returns whether none of them failed."""
+    kept = orjson.loads((folder / "checks.json").read_bytes())
+    failed = _print_external(kept["checks"]) if kept["kind"] == "external" else _print_calibration(kept["checks"])
+    console().print(f"{folder}", markup=False)
+    return not failed
+
+
+def _print_calibration(checks: Sequence[Mapping[str, Any]]) -> int:
     body = [
         [
             c["name"],
@@ -73,8 +80,28 @@ def print_checks(folder: Path) -> bool:
     ]
     print_table(["check", "expected", "observed", "allowed", "n", "passed"], body)
     failed = sum(not check["passed"] for check in checks)
-    console().print(f"\n{len(checks) - failed} of {len(checks)} checks passed\n{folder}", markup=False)
-    return not failed
+    console().print(f"\n{len(checks) - failed} of {len(checks)} checks passed", markup=False)
+    return failed
+
+
+def _print_external(rows: Sequence[Mapping[str, Any]]) -> int:
+    """Nothing fails here: a difference is shown, whatever its size."""
+    body = [
+        [
+            row["check"],
+            *(_figure(row[key]) for key in ("published", "ours", "difference")),
+            str(row["n"]),
+            str(row["clusters"]),
+            row["note"],
+        ]
+        for row in rows
+    ]
+    print_table(["check", "published", "ours", "difference", "n", "clusters", "note"], body)
+    return 0
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.4g}" if abs(value) >= 1 else f"{value:.4f}"
 
 
 def exceeded(run: Run) -> bool:

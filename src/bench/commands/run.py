@@ -14,6 +14,7 @@ from bench.types import BenchError
 
 if TYPE_CHECKING:
     from bench.experiment.plan import Plan
+    from bench.types import Cut
 
 HELP = """\
 usage: python -m bench run [-m] [key=value ...]
@@ -36,7 +37,8 @@ keys
   strategy.instructions=TEXT  what a user says with the compaction; reaches every summariser
   model=NAME                  none (default), scripted (measures sizes only), litellm with model.model=PROVIDER/NAME and
                               model.api_base=URL for any OpenAI-compatible server; keys come from the environment only
-  experiment=NAME             calibration: planted needles, does the harness find exactly what must be left?
+  experiment=NAME             calibration: planted needles, is exactly what must be left found?
+                              external_checks: public figures made anew from public data (checks.path=FOLDER)
   max_usd=X                   stop before a model call that could bring what the run spent over this
   sessions.path=PATH          file, folder or glob of recorded sessions; default: the bundled ones
   sessions.format=NAME        canonical, claude_code, openhands, pi, cline, tau_bench, anthropic, openai; default: by content
@@ -58,7 +60,15 @@ options
 exit codes: 0 done, 1 done with more failed cells than fail_on_error, 2 usage or set-up
 """
 
-_FREE_TEXT = ("sessions.path", "results_dir", "strategy.target", "strategy.instructions", "model.api_base", "model.model")
+_FREE_TEXT = (
+    "sessions.path",
+    "results_dir",
+    "strategy.target",
+    "strategy.instructions",
+    "model.api_base",
+    "model.model",
+    "checks.path",
+)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -171,21 +181,21 @@ def _job(values: dict[str, Any]) -> Path:
         if config.checks.name:
             return checks.run(config, report.stage)
         made = plan.make(config, report.stage)
-        if made.model:
-            report.say(announcement(made))
+        if made.model and (ahead := runner.pending(made)):
+            report.say(announcement(made, ahead))
         report.stage(made.label)
         return runner.run(made, report.cells)
 
 
-def announcement(made: Plan) -> str:
-    """What is about to leave this machine: where to, how much, at what price."""
+def announcement(made: Plan, cuts: Sequence[Cut]) -> str:
+    """What is about to leave this machine for the cuts that are not done yet: where to, how much, at what price."""
     from bench.experiment.forecast import forecast
 
     model = made.model
     assert model is not None
     if not model.endpoint:
         return f"note: {model.warning}"
-    ahead = forecast(made)
+    ahead = forecast(made, cuts)
     price = "no price is known" if ahead.usd is None else f"about ${ahead.usd:.2f} at most"
     text = f"{made.label}: sends to {model.endpoint}: {ahead} ({price}; what the response cache holds is not sent again)"
     return f"{text}\nwarning: {model.warning}" if model.warning else text

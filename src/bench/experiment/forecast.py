@@ -9,7 +9,7 @@ from typing import Any
 from bench.experiment.plan import Plan
 from bench.experiment.runner import compact
 from bench.models.scripted import Scripted
-from bench.types import Message, Model, ModelError, Output, Retry, Usage
+from bench.types import Cut, Message, Model, ModelError, Output, Retry, Usage
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Forecast:
         return f"{self.calls} calls, {self.tokens_in:,} tokens in, at most {self.tokens_out:,} out"
 
 
-def forecast(plan: Plan) -> Forecast:
-    """The first attempt of every call; retries, and calls that an odd answer leads to, come on top."""
+def forecast(plan: Plan, cuts: Sequence[Cut]) -> Forecast:
+    """The first attempt of every call at `cuts`; retries, and calls that an odd answer leads to, come on top."""
     if plan.model is None:
         return Forecast(0, 0, 0, 0.0)
     rehearsal = Rehearsal(plan.model)
-    for cut in plan.cuts:
+    for cut in cuts:
         compact(plan, cut, rehearsal)
     return Forecast(rehearsal.calls, rehearsal.tokens_in, rehearsal.tokens_out, rehearsal.usd)
 

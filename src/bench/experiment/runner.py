@@ -21,7 +21,7 @@ from bench import __version__
 from bench.config import RunConfig
 from bench.experiment import plan as planning
 from bench.experiment.plan import SCHEMA, Plan
-from bench.experiment.store import Run, Store, context_objects
+from bench.experiment.store import Run, Store, context_objects, read_lines
 from bench.experiment.summary import summarise
 from bench.grading import RuleGrader
 from bench.measures.coverage import coverage
@@ -57,6 +57,13 @@ class Cell:
     records: list[dict[str, Any]]
     contexts: list[dict[str, Any]]
     seconds: float
+
+
+def pending(plan: Plan) -> list[Cut]:
+    """The cuts that the plan's folder does not hold yet."""
+    path = Path(plan.config.results_dir).expanduser() / plan.run_id / "compactions.jsonl"
+    done = set() if plan.config.overwrite == "always" else {line["cut"] for line in read_lines(path)}
+    return [cut for cut in plan.cuts if cut.id not in done]
 
 
 def run(plan: Plan, progress: Progress = lambda done, total, errors: None) -> Path:

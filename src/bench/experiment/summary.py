@@ -6,15 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from bench.experiment.breakdown import by_depth, by_session, coverage
 from bench.experiment.figures import Record, as_json, columns, mean_of, mean_records
 from bench.measures.efficiency import compression_ratio, message_preservation, seed_efficiency, token_reduction
 from bench.measures.future import Units
 from bench.measures.structure import PROVIDERS
 from bench.probes.bank import Bank, count
-from bench.stats import bootstrap, design_effect
+from bench.stats import design_effect, mean, ratio
 from bench.types import Estimate
 
 NAMED = 3  # answers shown of those to name_a_word
@@ -144,32 +142,14 @@ def _retention(arms: Mapping[str, Sequence[Record]], cluster: Mapping[str, str],
             if r["score"] is not None:
                 scores[r["cut"], r["probe"]][arm] = r["score"]
     category = {(r["cut"], r["probe"]): r["category"] for r in arms["strategy"]}
-    paired = [(key, s) for key, s in scores.items() if len(s) == 3]
-    clusters = sorted({cluster[cut] for (cut, _), _ in paired})
-    names = sorted({category[key] for key, _ in paired})
-    sums = np.zeros((4, len(clusters), len(names)))  # full, floor, strategy, number of probes
-    for key, s in paired:
-        place = (clusters.index(cluster[key[0]]), names.index(category[key]))
-        for row, value in enumerate((s["full"], s["floor"], s["strategy"], 1.0)):
-            sums[row][place] += value
-
-    def statistic(weights: np.ndarray) -> np.ndarray:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            totals = np.einsum("rc,acn->arn", weights, sums)
-            full, floor, kept = (np.nanmean(totals[row] / totals[3], axis=1) for row in range(3))
-            return (kept - floor) / np.where(full - floor > 0, full - floor, np.nan)
-
-    nothing = as_json(Estimate(None, None, None, len(paired), len(clusters)))
-    if not paired:
-        return nothing
-    ones = np.ones((1, len(clusters)))
-    totals = np.einsum("rc,acn->arn", ones, sums)
-    full, floor = (float(np.mean(totals[row] / totals[3])) for row in range(2))
-    if full - floor < MIN_DENOMINATOR:
-        return nothing | {"suppressed": f"ceiling minus floor is {full - floor:.2f}, under {MIN_DENOMINATOR}"}
-    spread = bootstrap(statistic, len(clusters), seed)
-    se, ci = spread if spread else (None, None)
-    return as_json(Estimate(float(statistic(ones)[0]), se, ci, len(paired), len(clusters)))
+    paired = {key: s for key, s in scores.items() if len(s) == 3}
+    clusters, categories = [cluster[cut] for cut, _ in paired], [category[key] for key in paired]
+    room = [s["full"] - s["floor"] for s in paired.values()]
+    whole = mean(room, clusters, categories).value
+    if whole is not None and whole < MIN_DENOMINATOR:
+        nothing = as_json(Estimate(None, None, None, len(paired), len(set(clusters))))
+        return nothing | {"suppressed": f"ceiling minus floor is {whole:.2f}, under {MIN_DENOMINATOR}"}
+    return as_json(ratio([s["strategy"] - s["floor"] for s in paired.values()], room, clusters, categories, seed=seed))
 
 
 def _controls(arms: Mapping[str, Sequence[Record]], cluster: Mapping[str, str]) -> dict[str, float | None]:

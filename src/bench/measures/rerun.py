@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from bench.atoms import extract, normal
 from bench.content import argument_values
-from bench.probes.files import shell_calls
-from bench.probes.shell import Shell
+from bench.shell import Shell, shell_calls
 from bench.tools import EDIT, READ, SHELL, WRITE, path_of
 from bench.types import Session, ToolCall
 

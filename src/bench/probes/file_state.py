@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from bench.atoms import extract, normal
 from bench.content import call_text, message_text
-from bench.probes.files import STATES, shell_calls, states
+from bench.probes.files import STATES, states
 from bench.probes.view import Candidate, CutView
+from bench.shell import shell_calls
 from bench.types import Probe
 
 _LISTING = re.compile(r"(ls|find|tree|git ls-files|grep|glob|rg)\b")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from bench.atoms import normal
-from bench.probes.shell import Shell, parse
-from bench.tools import SHELL, failed, file_operation, path_of
+from bench.shell import Shell, shell_calls
+from bench.tools import failed, file_operation, path_of
 from bench.types import Message, Session, ToolCall
 
 Operation = Literal["create", "overwrite", "modify", "read", "delete", "rename", "unclear"]
@@ -49,17 +49,6 @@ def file_events(session: Session) -> list[FileEvent]:
                 if path and path not in (".", "..") and not any(c in path for c in "*?$`{}()<>|;&\"'\n"):
                     events.append(FileEvent(index, operation, path, new_path))
     return _settled(events, session) + _unclear(events, shells.values())
-
-
-def shell_calls(session: Session) -> Iterator[tuple[str, int, Shell]]:
-    """(call id, message number, what it did) of every shell command that has a result."""
-    results = {m.call_id: m for m in session.messages if m.role == "tool"}
-    for index, message in enumerate(session.messages):
-        for call in message.calls:
-            if call.name.lower() in SHELL and call.id in results and isinstance(call.arguments, Mapping):
-                command = call.arguments.get("command") or call.arguments.get("cmd")
-                result = results[call.id]
-                yield call.id, index, parse(command if isinstance(command, str) else "", result.text, failed(result))
 
 
 def _settled(events: Iterable[FileEvent], session: Session) -> list[FileEvent]:

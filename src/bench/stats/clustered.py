@@ -18,21 +18,6 @@ def codes(labels: Sequence[Hashable], names: Iterable[Hashable] | None = None) -
     return np.fromiter((numbers[label] for label in labels), dtype=np.intp, count=len(labels)), len(numbers)
 
 
-def contributions(y: np.ndarray, cluster: np.ndarray, clusters: int, group: np.ndarray, groups: int) -> tuple[float, np.ndarray]:
-    """(macro mean over groups, what each cluster adds to its error): the error is the sum of the latter, 0 by construction."""
-    sizes = np.bincount(group)
-    means = np.bincount(group, weights=y) / sizes
-    residuals = (y - means[group]) / (sizes[group] * groups)
-    return float(means.mean()), np.bincount(cluster, weights=residuals, minlength=clusters)
-
-
-def fewest(cluster: np.ndarray, clusters: int, group: np.ndarray, groups: int) -> int:
-    """The number of clusters of the group that has the fewest."""
-    seen = np.zeros((groups, clusters), dtype=bool)
-    seen[group, cluster] = True
-    return int(seen.sum(axis=1).min())
-
-
 def mean(values: Sequence[float], clusters: Sequence[Hashable], groups: Sequence[Hashable] | None = None) -> Estimate:
     """Mean with cluster-robust SE and 95 % interval (t with G - 1 degrees of freedom).
 
@@ -40,18 +25,26 @@ def mean(values: Sequence[float], clusters: Sequence[Hashable], groups: Sequence
 
     Miller, arXiv:2411.00640, appendix A, with the finite-cluster factor of inspect_ai. With `groups` it is the macro
     mean: the mean over groups of each group's mean; a group of fewer than 8 clusters then leaves the whole without an
-    interval, since nobody knows how far that group's mean is off. Without values it is empty.
+    interval, since nobody knows how far that group's mean is off. Without values it is empty. In simulation the interval
+    covers 95 % from 8 clusters on when they are of about one size; when sizes differ fivefold, 93 % at 8, 94 % at 15
+    (the studentised bootstrap of `ratio` to ones: 95 % at 15).
     """
     n = len(values)
     if not n:
         return Estimate(None, None, None, 0, 0)
     cluster, count = codes(clusters)
     group, group_count = codes(groups if groups is not None else [0] * n)
-    value, sums = contributions(np.asarray(values, dtype=float), cluster, count, group, group_count)
+    y, sizes = np.asarray(values, dtype=float), np.bincount(group)
+    group_means = np.bincount(group, weights=y) / sizes
+    value = float(group_means.mean())
     if count < 2:
         return Estimate(value, None, None, n, count)
+    residuals = (y - group_means[group]) / (sizes[group] * group_count)
+    sums = np.bincount(cluster, weights=residuals)
     se = float(np.sqrt(count / (count - 1) * sum(total**2 for total in sums.tolist())))
-    ci = t_interval(value, se, count) if fewest(cluster, count, group, group_count) >= MIN_CLUSTERS else None
+    seen = np.zeros((group_count, count), dtype=bool)
+    seen[group, cluster] = True
+    ci = t_interval(value, se, count) if seen.sum(axis=1).min() >= MIN_CLUSTERS else None
     return Estimate(value, se, ci, n, count)
 
 
@@ -62,7 +55,7 @@ def t_interval(value: float, se: float, clusters: int) -> tuple[float, float]:
 
 def t_quantile(level: float, clusters: int) -> float:
     """Quantile of Student's t with G - 1 degrees of freedom."""
-    from scipy.special import stdtrit  # what scipy.stats.t.ppf calls, a hundred times faster
+    from scipy.special import stdtrit  # the function under scipy.stats.t.ppf, without its checks of arrays
 
     return float(stdtrit(clusters - 1, level))
 

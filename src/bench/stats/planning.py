@@ -46,7 +46,7 @@ def components(differences: Sequence[float], clusters: Sequence[Hashable]) -> Co
     n0 = (n - (sizes**2).sum() / n) / (count - 1)
     below = between + (n0 - 1) * within
     rho = (between - within) / below if n > count and below > 0 else 0.0
-    return Components(float(y.var(ddof=1)), max(0.0, rho), n / count, count, float(sizes.var() / sizes.mean() ** 2))
+    return Components(float(y.var(ddof=1)), max(0.0, float(rho)), n / count, count, float(sizes.var() / sizes.mean() ** 2))
 
 
 def planned_error(of: Components) -> float:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from bench.stats.clustered import MIN_CLUSTERS, NOTHING, codes
+from bench.stats.clustered import MIN_CLUSTERS, NOTHING, codes, t_interval
 from bench.types import Estimate
 
 RESAMPLES = 10_000
@@ -52,9 +52,10 @@ def ratio(
 
         SE = sqrt( G/(G-1) * sum_g ( sum_i z_gi )^2 ),   interval = [ R - q.975 SE, R - q.025 SE ]
 
-    where q are quantiles of (R* - R) / SE* over resampled clusters, SE* being made anew in every resample (Efron and
-    Tibshirani 1993, section 12.5; Davison and Hinkley 1997, section 2.4). `interval="percentile"` is a check: the
-    quantiles of R* themselves. `value` is None where the denominator is not positive; `ci` is None as it is in `mean`,
+    where q are quantiles of (R* - R) / SE* over resampled clusters, SE* being made anew in every resample (the
+    bootstrap-t of Efron and Tibshirani 1993, section 12.5). `interval="percentile"` is a check: the
+    quantiles of R* themselves. Where more than 2.5 % of the resamples have no spread to divide by (a loss in only two or
+    three clusters), the interval is R -+ t_{.975, G-1} SE. `value` is None where the denominator is not positive; `ci` is None as it is in `mean`,
     and when too many resamples leave the ratio undefined.
     """
     n = len(numerators)
@@ -85,10 +86,13 @@ def ratio(
     values = values[~np.isnan(values)]
     if len(values) < DEFINED * resamples:
         return found
-    low, high = np.quantile(values, [0.025, 0.975], method="inverted_cdf")
-    if not np.isfinite([low, high]).all():
-        return found
-    ci = (value - high * se, value - low * se) if interval == "studentised" else (low, high)
+    low, high = np.quantile(values, [0.025, 0.975], method="inverted_cdf")  # never between a number and an infinity
+    if interval == "percentile":
+        ci = low, high
+    elif np.isfinite([low, high]).all():
+        ci = value - high * se, value - low * se
+    else:
+        ci = t_interval(value, se, count)
     return Estimate(found.value, found.se, (float(ci[0]), float(ci[1])), n, count)
 
 
@@ -107,12 +111,12 @@ def rank_distribution(
     place = cluster * group_count + group
     weights = draws(count, seed, RESAMPLES)
     sizes = np.bincount(place, minlength=count * group_count).reshape(count, group_count).astype(float)
-    totals = _weighted(weights, sizes)
+    totals = _product(weights, sizes.T)
     share = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
     means = []
     for values in scores.values():
         sums = np.bincount(place, weights=np.asarray(values, dtype=float), minlength=count * group_count)
-        means.append((_weighted(weights, sums.reshape(count, group_count)) * share).sum(axis=1))
+        means.append((_product(weights, sums.reshape(count, group_count).T) * share).sum(axis=1))
     table = np.round(np.stack(means), 12)  # (strategies, resamples); what differs by rounding alone is a tie
     better = (table[None] > table[:, None]).sum(axis=1)
     tied = (table[None] == table[:, None]).sum(axis=1)
@@ -133,18 +137,19 @@ def _ratios(weights: np.ndarray, u: np.ndarray, v: np.ndarray, sizes: np.ndarray
 
     A group of which a resample drew no cluster is left out of that resample.
     """
-    totals = _weighted(weights, sizes)
+    sums = np.concatenate([u, v, sizes], axis=1)
+    u_sums, v_sums, totals = np.split(_product(weights, sums.T), 3, axis=1)
     share = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
-    u_means, v_means = _weighted(weights, u) * share, _weighted(weights, v) * share
+    u_means, v_means = u_sums * share, v_sums * share
     bottom = v_means.sum(axis=1)
     bottom = np.where(bottom > NOTHING, bottom, np.nan)
     values = u_means.sum(axis=1) / bottom
-    centre = share * (u_means - values[:, None] * v_means)
-    z = _weighted(share, u.T) - values[:, None] * _weighted(share, v.T) - _weighted(centre, sizes.T)
+    slopes = [share, -values[:, None] * share, -share * (u_means - values[:, None] * v_means)]
+    z = _product(np.concatenate(slopes, axis=1), sums)
     count = len(sizes)
     return values, np.sqrt(count / max(count - 1, 1) * np.einsum("rg,rg,rg->r", weights, z, z)) / bottom
 
 
-def _weighted(weights: np.ndarray, sums: np.ndarray) -> np.ndarray:
-    """Matrix product without BLAS, whose last digits depend on the machine; a run must give the same bytes everywhere."""
-    return np.einsum("rc,cn->rn", weights, sums)
+def _product(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """rows times the transpose of columns, without BLAS: its last digits depend on the machine, and a run's must not."""
+    return np.einsum("rc,nc->rn", rows, np.ascontiguousarray(columns))

@@ -13,6 +13,7 @@ from bench.stats.clustered import NOTHING, t_quantile, t_tail
 from bench.types import Estimate
 
 ALPHA, BETA = 0.05, 0.2
+STAKE = 0.75  # the largest bet, as a share of what could ruin it
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,12 @@ def wealth(changes: Sequence[float], margin: float) -> np.ndarray:
         W_n = prod_{g <= n} ( 1 + lambda_g (X_g + M) ),   0 <= lambda_g < 1 / (1 - M)
 
     `changes` are the sessions' mean changes X in [-1, 1], in random order. Valid at any stopping time, since the stake
-    lambda_g is made from the sessions before g only: mean / (variance + mean^2) of X + M so far, at most half of what
-    could ruin the bet (Waudby-Smith and Ramdas, arXiv:2010.09686, section B.3). `wealth(-changes, -margin)` is the mirror:
-    20 or more there says that it is worse by more than the margin.
+    lambda_g is made from the sessions before g only: mean / (variance + mean^2) of X + M so far, at most .75 of what
+    could ruin the bet (Waudby-Smith and Ramdas, arXiv:2010.09686, who call it aGRAPA). `wealth(-changes, -margin)` is the mirror:
+    20 or more there says that it is worse by more than the margin. Small margins take many sessions: at .05 at least 77.
     """
     gains = np.asarray(changes, dtype=float) + margin
-    highest = 0.5 / (1 - margin)
+    highest = STAKE / (1 - margin)
     path, total, n, first, second = [], 1.0, 0, 0.0, 0.25  # .25: a session's worth of variance, before there is any
     for gain in gains.tolist():
         average = first / max(n, 1)

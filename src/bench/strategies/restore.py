@@ -41,8 +41,8 @@ def restored(
     read ones, 5,000 tokens each and 50,000 in all, without plans, memory files, and files whose newest read still stands
     in `kept`. `none`: nothing. What is already among `kept` is not brought back twice.
 
-    The products read from the disk; here a file is as the session knew it, which may be a part of it. A file that was
-    changed and never seen cannot come back. One over its limit is named in one line, in v1 too, whose source does not
+    The products read from the disk; here a file is as the session knew it, which may be a part of it, or its text before
+    a shell command changed it. A file that was changed and never seen cannot come back, nor can one that a command deleted. One over its limit is named in one line, in v1 too, whose source does not
     say; one that no longer fits into the total is left out, and smaller ones after it may still fit.
     """
     if version == "none" or request.workspace is None:

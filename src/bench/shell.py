@@ -5,9 +5,13 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+
+from bench.tools import SHELL
+from bench.tools import failed as said_to_fail
+from bench.types import Message, Session, ToolCall
 
 _HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 # Programs that change no file they name (git and sed are looked at more closely).
@@ -65,6 +69,23 @@ class Shell:
                 for word in self.unclear
             )
         )
+
+
+def shell_calls(session: Session) -> Iterator[tuple[str, int, Shell]]:
+    """(call id, message number, what it did) of every shell command that has a result."""
+    results = {m.call_id: m for m in session.messages if m.role == "tool"}
+    for index, message in enumerate(session.messages):
+        for call in message.calls:
+            if call.id in results and (shell := shell_of(call, results[call.id])):
+                yield call.id, index, shell
+
+
+def shell_of(call: ToolCall, result: Message) -> Shell | None:
+    """What a call did, when it is one of a shell."""
+    if call.name.lower() not in SHELL or not isinstance(call.arguments, Mapping):
+        return None
+    command = call.arguments.get("command") or call.arguments.get("cmd")
+    return parse(command if isinstance(command, str) else "", result.text, said_to_fail(result))
 
 
 def parse(command: str, output: str, failed: bool) -> Shell:

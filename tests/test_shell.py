@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.probes.shell import parse
+from bench.shell import parse
 
 
 @pytest.mark.parametrize(
